@@ -1,0 +1,57 @@
+# The life of the repository, one line each.  On a fresh clone every target works alone: each makes .venv if it is
+# missing, from pinned and hashed requirements.
+PYTHON ?= python3
+PY := .venv/bin/python
+
+.PHONY: .venv demo test check prove bench docs dist requirements clean
+
+# Only the environment.
+.venv: .venv/.installed
+
+.venv/.installed: requirements/dev.txt pyproject.toml
+	test -x $(PY) || $(PYTHON) -m venv .venv
+	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(PY) -m pip check
+	touch $@
+
+# The main job, real: a dozen commands of different fates, and every last word brought home.
+demo: .venv/.installed
+	$(PY) -m lastword demo
+
+test: .venv/.installed
+	$(PY) -m pytest -m "not prove"
+
+# Lint, types, import rules, docs.
+check: .venv/.installed
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	! grep -rnE '^\s*(import lastword|from lastword)' --include='*.py' __main__.py _runtime.py _sqlite.py adapters notifier session supervisor
+	$(PY) -m mypy
+	$(PY) -m pyright
+	PATH="$(CURDIR)/.venv/bin:$$PATH" $(PY) -m pyright --verifytypes lastword --ignoreexternal
+	PATH="$(CURDIR)/.venv/bin:$$PATH" lint-imports --no-cache
+	$(MAKE) docs
+
+docs: .venv/.installed
+	$(PY) -m sphinx -W --keep-going -q -b html docs docs/_build/html
+
+# The long crash, fault and load suites; their figures are printed.
+prove: .venv/.installed
+	$(PY) -m pytest -m prove -s
+
+bench: .venv/.installed
+	$(PY) bench/wire.py
+
+# The sdist, and the wheel built from that sdist.
+dist: .venv/.installed
+	rm -rf dist
+	$(PY) -m build --no-isolation
+
+# Pin anew what requirements/dev.in and pyproject.toml ask for (needs uv; the file names no registry host).
+requirements:
+	uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+		--extra cli --extra trio -o requirements/dev.txt pyproject.toml requirements/dev.in
+
+clean:
+	rm -rf .venv dist docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis
