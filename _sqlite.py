@@ -11,6 +11,8 @@ Rules
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import queue
 import sqlite3
@@ -26,7 +28,7 @@ from anyio.lowlevel import checkpoint, current_token
 # More would hold up a batch's first job for the sake of its last; measured flat above this.
 MAX_BATCH = 512
 
-# Somebody's backup or a curious `sqlite3` shell may hold the file for a moment; our own writes never wait for each other.
+# Somebody's backup or a curious shell may hold the file for a moment; our own writes never wait for each other.
 BUSY_TIMEOUT_SECONDS = 5.0
 
 JobT = TypeVar("JobT")
@@ -115,7 +117,7 @@ class ThreadWriter(Generic[JobT, ResultT]):
         self._closed = False
         self._ended = anyio.Event()
         self._wake = _thread_safe_call()
-        # A daemon: where the event loop was torn down without aclose (a second Ctrl-C), the interpreter must still exit.
+        # A daemon: where the loop was torn down without aclose (a second Ctrl-C), the interpreter must still exit.
         self._thread = threading.Thread(target=self._own, name=name, daemon=True)
         self._thread.start()
 
@@ -171,19 +173,22 @@ class ThreadWriter(Generic[JobT, ResultT]):
         outcomes: Sequence[ResultT | Failed]
         try:
             outcomes = self._handle([ticket.job for ticket in batch])
-        except Exception as error:  # noqa: BLE001 -- it is every waiting task's outcome, not ours to judge
+        except Exception as error:  # every waiting task's outcome, not ours to judge
             outcomes = [Failed(error)] * len(batch)
         for ticket, outcome in zip(batch, outcomes, strict=True):
             ticket.outcome = outcome
-        self._tell(lambda: [ticket.done.set() for ticket in batch])
+        self._tell(functools.partial(_release_all, batch))
 
     def _tell(self, callback: Callable[[], object]) -> None:
-        try:
+        # RuntimeError (trio: RunFinishedError, a subclass): the loop has ended.  Nobody waits any more, and what is
+        # durable is durable.
+        with contextlib.suppress(RuntimeError):
             self._wake(callback)
-        except RuntimeError:
-            # The loop has ended (asyncio: RuntimeError; trio: RunFinishedError, a subclass).  Nobody waits any more,
-            # and what is durable is durable.
-            pass
+
+
+def _release_all(batch: list[_Ticket[JobT, ResultT]]) -> None:
+    for ticket in batch:
+        ticket.done.set()
 
 
 def _thread_safe_call() -> Callable[[Callable[[], object]], object]:

@@ -2,7 +2,7 @@
 
 Rules of this file
 - One root, `LastwordError`; whoever embeds us catches that and nothing of ours escapes.
-- A validation error names the exact field, and events name the rule too: callers and tests match on those, not on words.
+- A validation error names the exact field, and for events the rule too: callers match on those, not on words.
 - A delivery error carries a `disposition`: what the notifier answers for it, or None where the answer is "not judged".
 - Messages say what was wrong and what to do next; never a command, output, host path or process id.
 """
@@ -23,7 +23,7 @@ class LastwordError(Exception):
 
 
 class ProcessLifecycleValidationError(LastwordError):
-    """A lifecycle metadata or completion notification breaks a rule; `field` (snake_case) is the first one that does."""
+    """A lifecycle metadata or completion notification breaks a rule; `field` (snake_case) is the first that does."""
 
     def __init__(self, field: str) -> None:
         super().__init__(field)

@@ -25,7 +25,7 @@ class RecordKind(IntEnum):
 class NewRecord:
     """A record that is to be appended.
 
-    - `record_id`: the idempotency key: the same id with the same kind and bytes is a duplicate, with others a collision.
+    - `record_id`: the idempotency key: the same id with the same bytes is a duplicate, with others a collision.
     - `loop_id`: whose it is; a command without one is pending for nobody.
     - `subject`: the handle of the process it is about; `terminal` marks that process's last word.
     - `consumes`: the id of the notification that this record settles.
