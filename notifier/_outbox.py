@@ -36,6 +36,10 @@ class Outbox(Protocol):
         """Return when a unit was added since `heads()` was last called; at once if that has happened already."""
         ...
 
+    async def wait_empty(self) -> None:
+        """Return when there is no head; at once where there is none now.  What is quarantined is not waited for."""
+        ...
+
     def mark_delivered(self, position: int) -> None:
         """The unit is durable at the receiver (or superseded there); it is a head no more.  Lazy, never raises."""
         ...
