@@ -3,7 +3,7 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 
-.PHONY: .venv demo test check prove bench docs dist requirements clean
+.PHONY: .venv demo test check prove bench docs dist wheel-test requirements clean
 
 # Only the environment.
 .venv: .venv/.installed
@@ -47,6 +47,10 @@ bench: .venv/.installed
 dist: .venv/.installed
 	rm -rf dist
 	$(PY) -m build --no-isolation
+
+# That wheel, alone in a new environment, against the same tests; PYTHONS="python3.12 python3.13" for others.
+wheel-test: .venv/.installed
+	.ci/wheel-test $(PYTHONS)
 
 # Pin anew what requirements/dev.in and pyproject.toml ask for (needs uv; the file names no registry host).
 requirements:
