@@ -1,0 +1,94 @@
+"""lastword: background shell jobs for agents, whose last word always gets home.
+
+The face is lazy (PEP 562): importing it costs nothing until a name is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._runtime import PendingDelivery as PendingDelivery
+    from ._runtime import Runtime as Runtime
+    from ._runtime import open_runtime as open_runtime
+    from .notifier import LastwordError as LastwordError
+    from .notifier import Owner as Owner
+    from .notifier import ProcessBackgrounded as ProcessBackgrounded
+    from .notifier import ProcessCompleted as ProcessCompleted
+    from .notifier import ProcessLost as ProcessLost
+    from .notifier import ProcessStarted as ProcessStarted
+    from .notifier import ProcessStopRequested as ProcessStopRequested
+    from .notifier import WorkflowActivity as WorkflowActivity
+    from .session import EventFilter as EventFilter
+    from .session import Loop as Loop
+    from .session import Notice as Notice
+    from .supervisor import Containment as Containment
+    from .supervisor import DirectoryInUseError as DirectoryInUseError
+    from .supervisor import ErrorCode as ErrorCode
+    from .supervisor import Limits as Limits
+    from .supervisor import Outcome as Outcome
+    from .supervisor import Process as Process
+    from .supervisor import StopMode as StopMode
+
+# Where each name of the face lives.  tests/test_face.py compares this table with the imports above.
+_HOMES = {
+    "_runtime": ("PendingDelivery", "Runtime", "open_runtime"),
+    "notifier": (
+        "LastwordError",
+        "Owner",
+        "ProcessBackgrounded",
+        "ProcessCompleted",
+        "ProcessLost",
+        "ProcessStarted",
+        "ProcessStopRequested",
+        "WorkflowActivity",
+    ),
+    "session": ("EventFilter", "Loop", "Notice"),
+    "supervisor": (
+        "Containment",
+        "DirectoryInUseError",
+        "ErrorCode",
+        "Limits",
+        "Outcome",
+        "Process",
+        "StopMode",
+    ),
+}
+
+__all__ = [
+    "Containment",
+    "DirectoryInUseError",
+    "ErrorCode",
+    "EventFilter",
+    "LastwordError",
+    "Limits",
+    "Loop",
+    "Notice",
+    "Outcome",
+    "Owner",
+    "PendingDelivery",
+    "Process",
+    "ProcessBackgrounded",
+    "ProcessCompleted",
+    "ProcessLost",
+    "ProcessStarted",
+    "ProcessStopRequested",
+    "Runtime",
+    "StopMode",
+    "WorkflowActivity",
+    "open_runtime",
+]
+
+
+def __getattr__(name: str) -> object:
+    for home, names in _HOMES.items():
+        if name in names:
+            value: object = getattr(import_module(f".{home}", __name__), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,5 @@
+"""`python -m lastword` is the `lastword` command."""
+
+from .adapters.cli import main
+
+main()
