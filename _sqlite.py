@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import os
 import queue
 import sqlite3
@@ -30,6 +31,10 @@ MAX_BATCH = 512
 
 # Somebody's backup or a curious shell may hold the file for a moment; our own writes never wait for each other.
 BUSY_TIMEOUT_SECONDS = 5.0
+
+_FORKED = "this process is a fork of the one that opened the writer; open one of its own"
+
+logger = logging.getLogger(__name__)
 
 JobT = TypeVar("JobT")
 ResultT = TypeVar("ResultT")
@@ -62,28 +67,61 @@ class Writer(Protocol[JobContraT, ResultCoT]):
         """
         ...
 
+    def post(self, job: JobContraT) -> None:
+        """Queue `job` for its effect alone: nobody waits, its outcome is dropped.  Sync; ignored after `aclose`."""
+        ...
+
     async def aclose(self) -> None:
         """Let what is queued finish, then release the database.  Idempotent; not cut short by cancellation."""
         ...
 
 
 class InlineWriter(Generic[JobT, ResultT]):
-    """A writer without a thread: each job is a batch of its own, done at once.  For simulations with virtual time."""
+    """A writer without a thread: each job is a batch of its own, done at once.  For simulations with virtual time.
 
-    def __init__(self, handle: Handle[JobT, ResultT], release: Callable[[], None]) -> None:
+    Also right where the database is plain memory, and a thread would only add its hand-off.
+    """
+
+    def __init__(
+        self,
+        handle: Handle[JobT, ResultT],
+        release: Callable[[], None],
+        *,
+        after_batch: Callable[[], None] | None = None,
+    ) -> None:
         self._handle = handle
         self._release = release
+        self._after_batch = after_batch
         self._closed = False
+        self._pid = os.getpid()
 
     async def submit(self, job: JobT) -> ResultT:
         """Do `job` now, then pass a checkpoint: as with the thread, a cancelled call has done its job."""
         if self._closed:
             raise WriterClosedError("the writer is closed")
-        (outcome,) = self._handle([job])
+        if os.getpid() != self._pid:
+            raise WriterClosedError(_FORKED)
+        (outcome,) = self._run(job)
         await checkpoint()
         if isinstance(outcome, Failed):
             raise outcome.error
         return outcome
+
+    def post(self, job: JobT) -> None:
+        """Do `job` now, for its effect alone; see `Writer.post`."""
+        if self._closed or os.getpid() != self._pid:
+            return
+        try:
+            self._run(job)
+        except Exception:
+            logger.exception("a job that nobody waits for has failed")
+
+    def _run(self, job: JobT) -> Sequence[ResultT | Failed]:
+        try:
+            return self._handle([job])
+        finally:
+            if self._after_batch is not None:
+                self._after_batch()
 
     async def aclose(self) -> None:
         """Release the database."""
@@ -106,12 +144,21 @@ class _Ticket(Generic[JobT, ResultT]):
 class ThreadWriter(Generic[JobT, ResultT]):
     """A writer with one daemon thread, started by the constructor, which must run inside the event loop.
 
-    `release` is called in that thread after the last job, also when a job has failed.
+    `release` is called in that thread after the last job, also when a job has failed.  `after_batch` is called in the
+    event loop once per batch, in the batches' order, before any of their tasks wakes; it must be quick.
     """
 
-    def __init__(self, handle: Handle[JobT, ResultT], release: Callable[[], None], *, name: str) -> None:
+    def __init__(
+        self,
+        handle: Handle[JobT, ResultT],
+        release: Callable[[], None],
+        *,
+        name: str,
+        after_batch: Callable[[], None] | None = None,
+    ) -> None:
         self._handle = handle
         self._release = release
+        self._after_batch = after_batch
         self._queue: queue.SimpleQueue[_Ticket[JobT, ResultT] | None] = queue.SimpleQueue()
         self._pid = os.getpid()
         self._closed = False
@@ -126,7 +173,7 @@ class ThreadWriter(Generic[JobT, ResultT]):
         if self._closed:
             raise WriterClosedError("the writer is closed")
         if os.getpid() != self._pid:
-            raise WriterClosedError("this process is a fork of the one that opened the writer; open one of its own")
+            raise WriterClosedError(_FORKED)
         ticket: _Ticket[JobT, ResultT] = _Ticket(job)
         self._queue.put(ticket)
         await ticket.done.wait()
@@ -135,8 +182,16 @@ class ThreadWriter(Generic[JobT, ResultT]):
             raise outcome.error
         return outcome  # type: ignore[return-value]  # set before `done`; None is a legal result of a job
 
+    def post(self, job: JobT) -> None:
+        """Queue `job` for its effect alone; see `Writer.post`."""
+        if not self._closed and os.getpid() == self._pid:
+            self._queue.put(_Ticket(job))
+
     async def aclose(self) -> None:
         """Let what is queued finish, then end the thread; see `Writer.aclose`."""
+        if os.getpid() != self._pid:
+            self._closed = True  # the thread, and the database that it owns, stayed in the other process
+            return
         if not self._closed:
             self._closed = True
             self._queue.put(None)
@@ -153,6 +208,9 @@ class ThreadWriter(Generic[JobT, ResultT]):
                 self._do(batch)
         try:
             self._release()
+        except Exception:
+            # Every job has had its outcome; there is nobody left to raise to.
+            logger.exception("the database could not be released cleanly")
         finally:
             self._tell(self._ended.set)
 
@@ -177,18 +235,22 @@ class ThreadWriter(Generic[JobT, ResultT]):
             outcomes = [Failed(error)] * len(batch)
         for ticket, outcome in zip(batch, outcomes, strict=True):
             ticket.outcome = outcome
-        self._tell(functools.partial(_release_all, batch))
+        self._tell(functools.partial(self._wake_all, batch))
+
+    def _wake_all(self, batch: list[_Ticket[JobT, ResultT]]) -> None:
+        """In the event loop: what follows the batch, then its tasks, whatever the former raised."""
+        try:
+            if self._after_batch is not None:
+                self._after_batch()
+        finally:
+            for ticket in batch:
+                ticket.done.set()
 
     def _tell(self, callback: Callable[[], object]) -> None:
         # RuntimeError (trio: RunFinishedError, a subclass): the loop has ended.  Nobody waits any more, and what is
         # durable is durable.
         with contextlib.suppress(RuntimeError):
             self._wake(callback)
-
-
-def _release_all(batch: list[_Ticket[JobT, ResultT]]) -> None:
-    for ticket in batch:
-        ticket.done.set()
 
 
 def _thread_safe_call() -> Callable[[Callable[[], object]], object]:
@@ -209,7 +271,10 @@ def connect(path: Path | None) -> sqlite3.Connection:
     """
     if path is None:
         return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    # Only a file that nobody can have open yet: closing a descriptor of it drops every POSIX lock that this process
+    # holds on it, those of another connection included (SQLite, "how to corrupt": section 2.2).
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_TIMEOUT_SECONDS, check_same_thread=False)
     try:
         (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
