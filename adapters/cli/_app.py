@@ -1,0 +1,27 @@
+"""The commands.  Each imports its own part of the core when it runs, so that `--help` is quick."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="lastword")
+def app() -> None:
+    """Background shell jobs for agents, and every job's last word gets home."""
+
+
+@app.command()
+@click.option("--backend", type=click.Choice(["asyncio", "trio"]), default="asyncio", show_default=True)
+@click.option("--plain", is_flag=True, help="Plain lines, also on a terminal.")
+def demo(backend: str, plain: bool) -> None:
+    """Run a dozen real commands of different fates at once, and bring every last word home.
+
+    Exits with 1 where a fate is missing or is not the one that the command must have.
+    """
+    import anyio
+
+    from ..demo import run_demo
+
+    if not anyio.run(run_demo, plain, backend=backend):
+        raise SystemExit(1)

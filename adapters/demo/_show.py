@@ -1,0 +1,137 @@
+"""How the demo looks: a live table on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Protocol, Self
+
+from ...notifier import LifecycleKind, ProcessState
+from ._ledger import Row
+
+_HEADINGS = ("job", "handle", "started", "background", "stop asked", "last word", "notice")
+_COLUMNS = {
+    LifecycleKind.STARTED: "started",
+    LifecycleKind.BACKGROUNDED: "background",
+    LifecycleKind.STOP_REQUESTED: "stop asked",
+    LifecycleKind.COMPLETED: "last word",
+    LifecycleKind.LOST: "last word",
+}
+
+
+class Show(Protocol):
+    """Is told each thing once, as it comes; `seconds` count from the demo's start."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def event(self, seconds: float, row: Row, kind: LifecycleKind) -> None:
+        """An event has come."""
+        ...
+
+    def notice(self, seconds: float, row: Row) -> None:
+        """A notice has come, and its acknowledgement is durable."""
+        ...
+
+    def say(self, line: str) -> None:
+        """Something about the demo itself."""
+        ...
+
+
+def last_word(row: Row) -> str:
+    """The last word in words: `exited 3`, `timed_out`, `failed: no such program`."""
+    word = row.last_word
+    if word is None:
+        return ""
+    text = ProcessState(word.state).name.lower()
+    if word.exit_code is not None:
+        text = f"{text} {word.exit_code}"
+    return f"{text} ({word.diagnostic})" if word.diagnostic else text
+
+
+def _label(row: Row) -> str:
+    # An event can come before `start` has returned the handle that tells which job it is of.
+    return row.job.label if row.job is not None else "(starting)"
+
+
+class PlainShow:
+    """One line for each event and each notice."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def event(self, seconds: float, row: Row, kind: LifecycleKind) -> None:
+        """`  1.234  completed      4kDd9s  times out: timed_out`"""
+        word = f": {last_word(row)}" if _COLUMNS[kind] == "last word" else ""
+        self.say(f"{seconds:7.3f}  {kind.name.lower():<15} {row.handle[:6]}  {_label(row)}{word}")
+
+    def notice(self, seconds: float, row: Row) -> None:
+        """`  1.240  told and acked  4kDd9s  times out`"""
+        self.say(f"{seconds:7.3f}  {'told and acked':<15} {row.handle[:6]}  {_label(row)}")
+
+    def say(self, line: str) -> None:
+        """Print, at once."""
+        print(line, flush=True)  # noqa: T201 -- this is what the demo is for
+
+
+class TableShow:
+    """One row for each job, filled in as events and notices come."""
+
+    def __init__(self, rows: Mapping[str, Row]) -> None:
+        from rich.live import Live
+
+        self._rows = rows
+        self._cells: dict[str, dict[str, str]] = {}
+        # Drawn when something has come, and never by a thread of its own.
+        self._live = Live(self._table(), auto_refresh=False)
+
+    def __enter__(self) -> Self:
+        self._live.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.update(self._table(), refresh=True)
+        self._live.__exit__(kind, error, trace)
+
+    def event(self, seconds: float, row: Row, kind: LifecycleKind) -> None:
+        """Fill in the event's column."""
+        column = _COLUMNS[kind]
+        text = f"{last_word(row)}  {seconds:.2f}s" if column == "last word" else f"{seconds:.2f}s"
+        self._cells.setdefault(row.handle, {})[column] = text
+        self._live.update(self._table(), refresh=True)
+
+    def notice(self, seconds: float, row: Row) -> None:
+        """Fill in the notice's column."""
+        self._cells.setdefault(row.handle, {})["notice"] = f"acked {seconds:.2f}s"
+        self._live.update(self._table(), refresh=True)
+
+    def say(self, line: str) -> None:
+        """Print above the table."""
+        self._live.console.print(line, highlight=False)
+
+    def _table(self) -> object:
+        from rich.table import Table
+
+        table = Table(*_HEADINGS)
+        for handle, cells in self._cells.items():
+            row = self._rows[handle]
+            table.add_row(_label(row), handle[:6], *(cells.get(heading, "") for heading in _HEADINGS[2:]))
+        return table
+
+
+def choose_show(rows: Mapping[str, Row], *, plain: bool) -> Show:
+    """A live table where standard output is a terminal and `plain` is not asked for."""
+    if plain or not sys.stdout.isatty():
+        return PlainShow()
+    return TableShow(rows)
