@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator
 
 import anyio
+
 import lastword
 
 

@@ -1,6 +1,7 @@
 """Embed lastword in ten lines: start a job, do something else, be told how it ended."""
 
 import anyio
+
 import lastword
 
 

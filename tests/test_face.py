@@ -7,8 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import lastword
 import pytest
+
+import lastword
 
 
 def test_every_name_of_the_face_resolves_to_its_home() -> None:

@@ -7,8 +7,9 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import lastword
 import pytest
+
+import lastword
 
 ROOT = Path(lastword.__file__).resolve().parent
 NOT_PACKAGED = {"tests", "examples", "bench", "docs", "requirements", "dist"}
@@ -68,7 +69,7 @@ def test_no_requirement_file_names_a_registry_host() -> None:
 
 
 def test_every_library_file_is_loaded_under_one_name() -> None:
-    library = {path for path in ROOT.glob("*.py")}
+    library = set(ROOT.glob("*.py"))
     for folder in ("adapters", "notifier", "session", "supervisor"):
         library.update((ROOT / folder).rglob("*.py"))
     names: dict[Path, list[str]] = {}

@@ -1,0 +1,41 @@
+"""A clock that stands still until a test moves it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import anyio
+
+
+class ManualClock:
+    """Time that only `advance` moves; sleepers wake in the order of their deadlines."""
+
+    def __init__(self) -> None:
+        self.elapsed = 0.0
+        self._sleepers: list[tuple[float, anyio.Event]] = []
+
+    def now(self) -> datetime:
+        return datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC) + timedelta(seconds=self.elapsed)
+
+    def monotonic(self) -> float:
+        return self.elapsed
+
+    async def sleep(self, seconds: float) -> None:
+        sleeper = (self.elapsed + seconds, anyio.Event())
+        self._sleepers.append(sleeper)
+        try:
+            await sleeper[1].wait()
+        finally:
+            self._sleepers.remove(sleeper)
+
+    @property
+    def next_deadline(self) -> float | None:
+        """When the first sleeper wants to wake, on this clock's own scale."""
+        return min((deadline for deadline, _ in self._sleepers), default=None)
+
+    def advance(self, seconds: float) -> None:
+        """Move time on, and wake whoever is due."""
+        self.elapsed += seconds
+        for deadline, event in sorted(self._sleepers, key=lambda sleeper: sleeper[0]):
+            if deadline <= self.elapsed:
+                event.set()

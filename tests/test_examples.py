@@ -1,0 +1,49 @@
+"""What is shown to users runs as it is shown."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lastword
+
+ROOT = Path(lastword.__file__).resolve().parent
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def run_python(*arguments: str, cwd: Path) -> str:
+    """Run a fresh interpreter with warnings as errors and return what it printed; it must end well and say no more."""
+    command = [sys.executable, "-X", "dev", "-W", "error", *arguments]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return done.stdout
+
+
+def test_embed(tmp_path: Path) -> None:
+    assert run_python(str(EXAMPLES / "embed.py"), cwd=tmp_path) == "exited with code 3\nbuilding\n"
+
+
+def test_agent_loop_works_on_and_is_told(tmp_path: Path) -> None:
+    lines = run_python(str(EXAMPLES / "agent_loop.py"), str(tmp_path / "state"), cwd=tmp_path).splitlines()
+    assert re.fullmatch(r"-- job [\w-]{6} is running in the background", lines[0])
+    assert [line for line in lines if line.startswith("turn")] == [
+        f"turn {number}: thinking about something else" for number in range(1, 6)
+    ]
+    told = [number for number, line in enumerate(lines) if line.endswith("has ended: exited")]
+    assert len(told) == 1
+    assert lines.index("turn 1: thinking about something else") < told[0]
+    assert lines[-1] == "-- its output: all tests passed"
+
+
+@pytest.mark.checkout
+def test_the_readme_example_runs_as_it_is_and_is_about_ten_lines(tmp_path: Path) -> None:
+    (snippet,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert len([line for line in snippet.splitlines() if line.strip()]) <= 12
+    (tmp_path / "snippet.py").write_text(snippet)
+    printed = run_python("snippet.py", cwd=tmp_path)
+    assert re.fullmatch(r"[\w-]{22} EXITED\n", printed)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["jobs", "snippet.py"]
