@@ -11,8 +11,8 @@ from uuid import uuid4
 
 import anyio
 import pytest
+from anyio import wait_all_tasks_blocked
 from anyio.lowlevel import checkpoint
-from anyio.testing import wait_all_tasks_blocked
 from manual_clock import ManualClock
 from memory_outbox import MemoryOutbox
 
