@@ -22,6 +22,7 @@ from ._errors import CommandValidationError as CommandValidationError
 from ._errors import DeliveryError as DeliveryError
 from ._errors import EventDecodeError as EventDecodeError
 from ._errors import IdempotencyCollisionError as IdempotencyCollisionError
+from ._errors import IllegalTransitionError as IllegalTransitionError
 from ._errors import InvalidEventError as InvalidEventError
 from ._errors import JournalFencedError as JournalFencedError
 from ._errors import JournalUnavailableError as JournalUnavailableError

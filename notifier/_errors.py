@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import ClassVar
 from uuid import UUID
 
-from ._enums import Disposition
+from ._enums import Disposition, ProcessState
 
 
 class LastwordError(Exception):
@@ -60,6 +60,23 @@ class CommandValidationError(LastwordError):
 
     def __str__(self) -> str:
         return f"{self.command}: field {self.field} is invalid"
+
+
+class IllegalTransitionError(LastwordError):
+    """A process was to go from `state` to `to`, and the state table has no such step; it stays in `state`."""
+
+    def __init__(self, state: ProcessState, to: ProcessState) -> None:
+        super().__init__(state, to)
+        self.state = state
+        self.to = to
+
+    def __str__(self) -> str:
+        return f"a process that is {_named(self.state)} cannot become {_named(self.to)}"
+
+
+def _named(state: ProcessState) -> str:
+    """A member's name in words, and anything else as it is: the error may be about a number that names none."""
+    return state.name.lower().replace("_", " ") if isinstance(state, ProcessState) else repr(state)  # pyright: ignore[reportUnnecessaryIsInstance] - see above
 
 
 # --- decoding ---------------------------------------------------------------------------------------------------------

@@ -1,0 +1,340 @@
+"""How each value is read from JSON and written to it: the tables behind the wire format.
+
+cattrs generates the functions that put values together and take them apart; the hooks in the tables are the leaves, and
+coerce nothing: a number is a plain integer in its range, a text is a text, `true` is no 1.  `null` leaves a field zero,
+and so does its absence.  A key that has no field is refused.  A hook that writes gives None for what is left out.
+Inside a nested object the keys come in the order of the class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple, TypeAlias, cast
+from uuid import UUID
+
+import cattrs
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
+
+from ._commands import CommandHeader, ProcessNotification
+from ._completion import ProcessCompletionNotification
+from ._events import PROCESS_EVENT_TYPES, WorkflowActivity
+from ._header import NO_CAUSE, Cause, EventHeader
+from ._json import Malformed
+from ._lifecycle import ProcessLifecycleMetadata
+from ._times import read_time, write_time
+
+_Read: TypeAlias = Callable[[Any, Any], Any]
+_Write: TypeAlias = Callable[[Any], Any]
+_Object: TypeAlias = dict[str, Any]
+
+
+class _Leaf(NamedTuple):
+    """How one sort of field is read, given the field's name for the message, and how it is written."""
+
+    reader: Callable[[str], _Read]
+    write: _Write
+
+
+# --- leaves -----------------------------------------------------------------------------------------------------------
+
+
+def _id_reader(name: str) -> _Read:
+    def read(value: Any, _: Any) -> UUID | None:
+        if value is None:
+            return None
+        # The four hyphens and the length leave `UUID` nothing to be lenient about but underscores and blanks, which
+        # `int` takes between digits.
+        if (
+            type(value) is str
+            and len(value) == 36
+            and value[8] == value[13] == value[18] == value[23] == "-"
+            and value.replace("-", "").isalnum()
+            and value.isascii()
+        ):
+            try:
+                return UUID(value)
+            except ValueError:
+                pass
+        raise Malformed(f"{name}: expected a UUID")
+
+    return read
+
+
+def _write_id(value: UUID | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _time_reader(name: str) -> _Read:
+    def read(value: Any, _: Any) -> datetime | None:
+        if value is None:
+            return None
+        time = read_time(value) if type(value) is str else None
+        if time is None:
+            raise Malformed(f"{name}: expected a time of RFC 3339")
+        return time
+
+    return read
+
+
+def _write_time(value: datetime | None) -> str | None:
+    return None if value is None else write_time(value)
+
+
+def _text_reader(name: str) -> _Read:
+    def read(value: Any, _: Any) -> str:
+        if value is None:
+            return ""
+        if type(value) is not str:
+            raise Malformed(f"{name}: expected a text")
+        return value
+
+    return read
+
+
+def _number_reader(least: int, most: int) -> Callable[[str], _Read]:
+    def reader(name: str) -> _Read:
+        def read(value: Any, _: Any) -> int:
+            if value is None:
+                return 0
+            if type(value) is not int or not least <= value <= most:
+                raise Malformed(f"{name}: expected an integer from {least} to {most}")
+            return value
+
+        return read
+
+    return reader
+
+
+def _kept_reader(_name: str) -> _Read:
+    return lambda value, _: value
+
+
+def _flag(name: str, value: Any) -> bool:
+    if value is None:
+        return False
+    if type(value) is not bool:
+        raise Malformed(f"{name}: expected true or false")
+    return value
+
+
+def _unless_zero(value: Any) -> Any:
+    return value or None
+
+
+def _number_unless_zero(value: int) -> int | None:
+    # A member of an enum is written as its number.
+    return int(value) or None
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+_ID = _Leaf(_id_reader, _write_id)
+_TIME = _Leaf(_time_reader, _write_time)
+_TEXT = _Leaf(_text_reader, _as_it_is)
+_TEXT_UNLESS_EMPTY = _Leaf(_text_reader, _unless_zero)
+_UINT8 = _Leaf(_number_reader(0, 2**8 - 1), int)
+_UINT8_UNLESS_ZERO = _Leaf(_number_reader(0, 2**8 - 1), _number_unless_zero)
+_UINT32_UNLESS_ZERO = _Leaf(_number_reader(0, 2**32 - 1), _unless_zero)
+_INT32 = _Leaf(_number_reader(-(2**31), 2**31 - 1), _as_it_is)
+
+
+class UnflaggedExitCode(int):
+    """An exit code that came without `has_exit_code`.  Not a plain int, so validation refuses it in its turn."""
+
+
+# --- objects ----------------------------------------------------------------------------------------------------------
+
+converter = cattrs.Converter()
+"""Reads and writes the classes registered below; a class that is not registered has no business on the wire."""
+
+
+class _Codec(NamedTuple):
+    """Both directions of one class; `write` leaves out what is None."""
+
+    read: Callable[[_Object], Any]
+    write: Callable[[Any], _Object]
+
+
+def _register(cls: type[Any], name: str, leaves: Mapping[str, _Leaf]) -> _Codec:
+    """Generate and register both directions of `cls`, all of whose fields `leaves` names."""
+    # Typed loosely for cattrs' sake, whose own keyword options share the space of the fields' names.
+    fields: dict[str, Any] = {
+        key: override(struct_hook=leaf.reader(f"{name}.{key}"), unstruct_hook=leaf.write)
+        for key, leaf in leaves.items()
+    }
+    nothing: _Object = dict.fromkeys(leaves)
+    structure = make_dict_structure_fn(
+        cls, converter, _cattrs_forbid_extra_keys=True, _cattrs_detailed_validation=False, **fields
+    )
+    unstructure = make_dict_unstructure_fn(cls, converter, **fields)
+
+    def read(record: _Object) -> Any:
+        return structure({**nothing, **record}, cls)
+
+    def write(value: Any) -> _Object:
+        return {key: item for key, item in unstructure(value).items() if item is not None}
+
+    converter.register_structure_hook(cls, lambda record, _: read(record))
+    converter.register_unstructure_hook(cls, write)
+    return _Codec(read, write)
+
+
+def object_of(name: str, value: Any) -> _Object:
+    """`value`, which must be an object; null is one that is zero throughout."""
+    if value is None:
+        return {}
+    if type(value) is not dict:
+        raise Malformed(f"{name}: expected an object")
+    return cast("_Object", value)
+
+
+def _nested(codec: _Codec) -> _Leaf:
+    """A field that is an object of its own."""
+
+    def reader(name: str) -> _Read:
+        return lambda value, _: codec.read(object_of(name, value))
+
+    return _Leaf(reader, codec.write)
+
+
+_cause = _register(
+    Cause,
+    "cause",
+    {
+        "session_id": _ID,
+        "loop_id": _ID,
+        "turn_id": _ID,
+        "step_id": _ID,
+        "command_id": _ID,
+        "event_id": _ID,
+        "tool_execution_id": _ID,
+        "agency": _UINT8_UNLESS_ZERO,
+    },
+)
+
+
+def _cause_reader(name: str) -> _Read:
+    return lambda value, _: NO_CAUSE if value is None else _cause.read(object_of(name, value))
+
+
+def _write_cause(value: Cause) -> _Object | None:
+    return None if value is NO_CAUSE else _cause.write(value) or None
+
+
+_CAUSE = _Leaf(_cause_reader, _write_cause)
+
+_lifecycle = _register(
+    ProcessLifecycleMetadata,
+    "process",
+    {
+        "event_id": _ID,
+        "kind": _UINT8,
+        "session_id": _ID,
+        "loop_id": _ID,
+        "process_handle": _TEXT,
+        "origin_execution_id": _ID,
+        "state": _UINT8,
+        "process_created_at": _TIME,
+        "process_started_at": _TIME,
+        "process_finished_at": _TIME,
+        "exit_code": _Leaf(_kept_reader, _as_it_is),
+        "reason": _UINT8_UNLESS_ZERO,
+        "diagnostic": _TEXT_UNLESS_EMPTY,
+    },
+)
+_read_exit_code = _INT32.reader("process.exit_code")
+
+
+def _read_lifecycle(record: _Object) -> ProcessLifecycleMetadata:
+    flag = _flag("process.has_exit_code", record.get("has_exit_code"))
+    code: int | None = _read_exit_code(record.get("exit_code"), None)
+    if not flag:
+        code = UnflaggedExitCode(code) if code else None
+    fields = {**record, "exit_code": code}
+    fields.pop("has_exit_code", None)
+    metadata: ProcessLifecycleMetadata = _lifecycle.read(fields)
+    return metadata
+
+
+def _write_lifecycle(value: ProcessLifecycleMetadata) -> _Object:
+    record: _Object = {}
+    for key, item in _lifecycle.write(value).items():
+        if key == "exit_code":
+            record["has_exit_code"] = True
+            if not item:
+                continue
+        record[key] = item
+    return record
+
+
+# In place of the generated ones: on the wire the exit code is two fields.
+converter.register_structure_hook(ProcessLifecycleMetadata, lambda record, _: _read_lifecycle(record))
+converter.register_unstructure_hook(ProcessLifecycleMetadata, _write_lifecycle)
+
+_notification = _register(
+    ProcessCompletionNotification,
+    "notification",
+    {
+        "command_id": _ID,
+        "session_id": _ID,
+        "loop_id": _ID,
+        "process_handle": _TEXT,
+        "state": _UINT8,
+        "reason": _UINT8,
+    },
+)
+
+HEADER_FIELDS: Mapping[str, _Leaf] = {
+    "event_id": _ID,
+    "session_id": _ID,
+    "loop_id": _ID,
+    "turn_id": _ID,
+    "step_id": _ID,
+    "agent_name": _TEXT_UNLESS_EMPTY,
+    "cause": _CAUSE,
+    "created_at": _TIME,
+    "visibility": _UINT8_UNLESS_ZERO,
+}
+_HEADER = _nested(_register(EventHeader, "header", HEADER_FIELDS))
+
+COMMAND_HEADER_FIELDS: Mapping[str, _Leaf] = {
+    "command_id": _ID,
+    "cause": _CAUSE,
+    "agency": _UINT8_UNLESS_ZERO,
+    "created_at": _TIME,
+}
+_COMMAND_HEADER = _nested(_register(CommandHeader, "header", COMMAND_HEADER_FIELDS))
+
+for _event_type in PROCESS_EVENT_TYPES.values():
+    _register(
+        _event_type,
+        "event",
+        {"header": _HEADER, "process": _nested(_Codec(_read_lifecycle, _write_lifecycle))},
+    )
+
+_register(
+    WorkflowActivity,
+    "event",
+    {
+        "header": _HEADER,
+        "run_id": _ID,
+        "workflow_name": _TEXT,
+        "workflow_version": _TEXT,
+        "kind": _TEXT,
+        "status": _TEXT,
+        "vertex_id": _ID,
+        "vertex_label": _TEXT_UNLESS_EMPTY,
+        "completed_vertices": _UINT32_UNLESS_ZERO,
+        "total_vertices": _UINT32_UNLESS_ZERO,
+        "message": _TEXT_UNLESS_EMPTY,
+        "occurred_at": _TIME,
+    },
+)
+_register(
+    ProcessNotification,
+    "command",
+    {"header": _COMMAND_HEADER, "notification": _nested(_notification)},
+)

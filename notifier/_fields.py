@@ -1,0 +1,127 @@
+"""What a field can hold: limits, converters and the questions that validation asks.
+
+Rules
+- A converter never refuses.  It turns a zero id into None ("absent") and a number into the member that it names, and
+  leaves everything else as it is: constructors take what they are given, `validate` judges it.
+- So a field that is declared `UUID` or `LifecycleKind` can hold None, a plain int or a stranger until the value has
+  been validated.  The decoders validate; whoever builds values by hand asks `validate()`.
+- A question (`is_...`) takes any object and raises nothing.  `bool` is no number, a subclass of `int` is none either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeGuard, TypeVar, cast
+from uuid import UUID
+
+from ._enums import (
+    LifecycleKind,
+    ProcessState,
+    TerminalReason,
+    Visibility,
+    WorkflowActivityKind,
+    WorkflowRunStatus,
+)
+
+MAX_PROCESS_HANDLE_BYTES = 128
+"""The longest process handle, in bytes; ours have 22."""
+
+MAX_PROCESS_DIAGNOSTIC_BYTES = 512
+"""The longest diagnostic, in bytes of UTF-8, not in characters."""
+
+MAX_EVENT_BYTES = 16 * 1024 * 1024
+"""The largest record that is read or written, in bytes (16 MiB)."""
+
+_T = TypeVar("_T")
+
+
+# --- converters -------------------------------------------------------------------------------------------------------
+
+
+def optional_id(value: UUID | None) -> UUID | None:
+    """`value`, or None for the zero id."""
+    return None if isinstance(value, UUID) and not value.int else value
+
+
+def required_id(value: UUID | None) -> UUID:
+    """As `optional_id`, for a field that validation wants set: until validated it may hold None all the same."""
+    return cast("UUID", optional_id(value))
+
+
+def _member(members: Mapping[object, _T], kind: type, value: object) -> _T:
+    # Exact types only: True and 1.0 equal 1, and would name a member that nobody wrote.
+    return members.get(value, cast("_T", value)) if type(value) is kind else cast("_T", value)
+
+
+_KINDS: Mapping[object, LifecycleKind] = {int(member): member for member in LifecycleKind}
+_STATES: Mapping[object, ProcessState] = {int(member): member for member in ProcessState}
+_REASONS: Mapping[object, TerminalReason] = {int(member): member for member in TerminalReason}
+_VISIBILITIES: Mapping[object, Visibility] = {int(member): member for member in Visibility}
+_ACTIVITY_KINDS: Mapping[object, WorkflowActivityKind] = {str(member): member for member in WorkflowActivityKind}
+_RUN_STATUSES: Mapping[object, WorkflowRunStatus] = {str(member): member for member in WorkflowRunStatus}
+
+
+def to_kind(value: int) -> LifecycleKind:
+    """The kind that `value` names, or `value` itself."""
+    return _member(_KINDS, int, value)
+
+
+def to_state(value: int) -> ProcessState:
+    """The state that `value` names, or `value` itself."""
+    return _member(_STATES, int, value)
+
+
+def to_reason(value: int) -> TerminalReason:
+    """The reason that `value` names, or `value` itself."""
+    return _member(_REASONS, int, value)
+
+
+def to_visibility(value: int) -> Visibility:
+    """The visibility that `value` names, or `value` itself."""
+    return _member(_VISIBILITIES, int, value)
+
+
+def to_activity_kind(value: str) -> WorkflowActivityKind:
+    """The activity kind that `value` names, or `value` itself."""
+    return _member(_ACTIVITY_KINDS, str, value)
+
+
+def to_run_status(value: str) -> WorkflowRunStatus:
+    """The run status that `value` names, or `value` itself."""
+    return _member(_RUN_STATUSES, str, value)
+
+
+# --- questions --------------------------------------------------------------------------------------------------------
+
+
+def is_id(value: object) -> TypeGuard[UUID]:
+    """Whether `value` is a UUID, and not the zero one."""
+    return isinstance(value, UUID) and value.int != 0
+
+
+def is_none(value: object) -> bool:
+    """Whether nothing is there, also where the field is declared to hold something."""
+    return value is None
+
+
+def is_integer(value: object, least: int, most: int) -> TypeGuard[int]:
+    """Whether `value` is a plain int between `least` and `most`, both included."""
+    return type(value) is int and least <= value <= most
+
+
+def utf8_length(value: object) -> int | None:
+    """How many bytes of UTF-8 `value` takes; None where it is no text, or has a lone surrogate, which has no UTF-8."""
+    if not isinstance(value, str):
+        return None
+    if value.isascii():
+        return len(value)
+    try:
+        return len(value.encode())
+    except UnicodeEncodeError:
+        return None
+
+
+def is_text(value: object, most: int) -> TypeGuard[str]:
+    """Whether `value` is text of at most `most` bytes of UTF-8."""
+    length = utf8_length(value)
+    return length is not None and length <= most

@@ -1,0 +1,130 @@
+"""JSON, read strictly and written in one form.
+
+Reading refuses what Python's own reader lets pass: a key that comes twice in an object, at any depth, also where the
+two differ in case alone; `NaN` and `Infinity`; invalid UTF-8, a byte order mark; deep nesting.  It never raises
+anything but `Malformed` (a record that is too large is the caller's to refuse), and takes time in proportion to the
+input.  An escaped surrogate without its other half becomes U+FFFD, as the reference has it; raw ones are not UTF-8.
+
+Writing gives the reference's bytes: compact, keys as they come, `<` `>` `&` U+2028 U+2029 escaped, every other
+non-ASCII character as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any, NoReturn, cast
+
+MAX_DEPTH = 64
+"""How deep objects and arrays may nest.  A record nests 3 deep; the reader needs some stack for each level."""
+
+
+class Malformed(Exception):  # noqa: N818 - private: each decoder turns it into its own error
+    """The bytes are not what we write; the message says how, for a person, without quoting any value."""
+
+
+# Strings are taken whole, so that brackets in them do not count.  Possessive, and an unclosed string runs to the end:
+# no byte is looked at twice.
+_STRING_OR_BRACKET = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
+_STRING_AND_COLON = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"([ \t\n\r]*+:)?', re.DOTALL)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def read_json(data: bytes) -> Any:
+    """The value that `data` writes, and nothing before or after it but blanks."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Malformed(f"not UTF-8 at byte {error.start}") from None
+    _refuse_depth(text)
+    try:
+        value = _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        raise Malformed(f"not JSON at character {error.pos}: {error.msg}") from None
+    # Escapes are rare, and only they can make a lone surrogate or hide behind a time.
+    if "\\" in text:
+        _refuse_escaped_times(text)
+        value = _replacing_surrogates(value)
+    return value
+
+
+def _refuse_depth(text: str) -> None:
+    # The reader recurses, and would end in RecursionError.  Counting every bracket first is quick and almost always
+    # enough; only a text of very many is looked at closely.
+    if text.count("{") + text.count("[") <= MAX_DEPTH:
+        return
+    depth = 0
+    for token in _STRING_OR_BRACKET.finditer(text):
+        match text[token.start()]:
+            case "{" | "[":
+                depth += 1
+                if depth > MAX_DEPTH:
+                    raise Malformed(f"nested deeper than {MAX_DEPTH}")
+            case "}" | "]":
+                depth -= 1
+            case _:
+                pass
+
+
+def _refuse_escaped_times(text: str) -> None:
+    """Refuse an escape inside a time: the reference reads times raw, so `Z` written `\\u005a` is no zone to it."""
+    key = ""
+    for token in _STRING_AND_COLON.finditer(text):
+        raw = token[1]
+        if token[2] is not None:
+            key = json.loads(f'"{raw}"') if "\\" in raw else raw
+            continue
+        if key.endswith("_at") and "\\" in raw:
+            raise Malformed(f"{key}: an escape inside a time")
+        key = ""
+
+
+def _replacing_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return _SURROGATE.sub("\ufffd", value)
+    if type(value) is dict:
+        record = cast("dict[str, Any]", value)
+        return {key: _replacing_surrogates(item) for key, item in record.items()}
+    if type(value) is list:
+        items = cast("list[Any]", value)
+        return [_replacing_surrogates(item) for item in items]
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    names = "\n".join(record)
+    distinct = len(record) if names == names.lower() else len({key.lower() for key in record})
+    if distinct != len(pairs):
+        raise Malformed("a key comes twice in one object")
+    return record
+
+
+def _integer(text: str) -> int | float:
+    # Nothing on the wire has more digits than this; reading thousands would cost the square of their number, or raise.
+    return int(text) if len(text) <= 20 else math.inf
+
+
+def _fraction(_text: str) -> float:
+    # No number on the wire has a fraction or an exponent; whoever asks for an int refuses a float of any value.
+    return math.inf
+
+
+def _constant(text: str) -> NoReturn:
+    raise Malformed(f"{text} is not JSON")
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_int=_integer, parse_float=_fraction, parse_constant=_constant
+)
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False)
+
+_ESCAPED = re.compile("[<>&\u2028\u2029]")
+_ESCAPES = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+
+
+def write_json(record: dict[str, Any]) -> bytes:
+    """`record` as bytes.  Its strings must have a UTF-8 form."""
+    # These characters can only stand inside strings, so escaping them in the finished text is safe.
+    return _ESCAPED.sub(lambda found: _ESCAPES[found[0]], _ENCODER.encode(record)).encode()

@@ -1,0 +1,93 @@
+"""Times: aware `datetime` in values, RFC 3339 on the wire.
+
+Rules
+- Compared as instants, never by wall clock: two times of one zone, across its change to winter time, are told apart.
+- The zero instant, 0001-01-01T00:00:00Z in whatever offset, means "absent" and is None in a value.
+- Written with the value's own offset ("Z" only for offset 0) and a fraction without trailing zeros.  There is no
+  turning into UTC: one instant in two offsets is two byte strings.  The seconds of an offset are not written (RFC 3339
+  has no place for them), so such a time comes back up to a minute off; offsets of whole minutes come back as they were.
+- Read strictly: two digits a part, a dot and one to nine digits of fraction, a zone.  What is finer than a microsecond
+  is cut, not rounded; but a time that is not zero never becomes "absent" so: it stays the first microsecond.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TypeGuard, cast
+
+# Naive on purpose: `instant` takes the offset off by itself.
+_YEAR_ONE = datetime(1, 1, 1)
+_ZERO = timedelta(0)
+_MINUTE = timedelta(minutes=1)
+_SECOND = timedelta(seconds=1)
+
+_RFC3339 = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+    r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?"
+    r"(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
+)
+_WHOLE_SECOND = re.compile(r":00(?:\.0{1,9})?(?:Z|[+-]..:..)$")
+
+
+def is_time(value: object) -> TypeGuard[datetime]:
+    """Whether `value` is a `datetime` that knows its offset."""
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        return False
+    try:
+        return value.utcoffset() is not None
+    except Exception:
+        # A tzinfo is foreign code: one that cannot answer makes the time invalid, and never escapes from here.
+        return False
+
+
+def instant(value: datetime) -> timedelta:
+    """The time from the zero instant to `value`, which must be aware; exact over all of `datetime`'s range."""
+    offset = value.utcoffset()
+    assert offset is not None  # noqa: S101 - the callers have asked `is_time`
+    return value.replace(tzinfo=None) - _YEAR_ONE - offset
+
+
+def set_time(value: datetime | None) -> datetime | None:
+    """`value`, or None for the zero instant.  A converter: it refuses nothing."""
+    # Asked for by duck, since a value that is no datetime at all has to pass too; validation refuses it.
+    if getattr(value, "year", None) == 1 and is_time(value) and instant(value) == _ZERO:
+        return None
+    return value
+
+
+def required_time(value: datetime | None) -> datetime:
+    """As `set_time`, for a field that validation wants set: until validated it may hold None all the same."""
+    return cast("datetime", set_time(value))
+
+
+def write_time(value: datetime) -> str:
+    """RFC 3339, as the rules above say; `value` must be aware."""
+    text = value.replace(tzinfo=None).isoformat()
+    if value.microsecond:
+        text = text.rstrip("0")
+    if value.tzinfo is UTC:
+        return text + "Z"
+    return text + _write_offset(cast("timedelta", value.utcoffset()))
+
+
+def _write_offset(offset: timedelta) -> str:
+    """The offset, its seconds cut towards zero, as the reference does; only one that is nothing at all is "Z"."""
+    if abs(offset) < _SECOND:
+        return "Z"
+    minutes = abs(offset) // _MINUTE
+    sign = "-" if offset < _ZERO and minutes else "+"
+    return f"{sign}{minutes // 60:02d}:{minutes % 60:02d}"
+
+
+def read_time(text: str) -> datetime | None:
+    """The time that `text` writes; None where it writes none of the form above, or a day that does not exist."""
+    if _RFC3339.fullmatch(text) is None:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    if time.year == 1 and instant(time) == _ZERO and not _WHOLE_SECOND.search(text):
+        return time.replace(microsecond=1)
+    return time

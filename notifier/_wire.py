@@ -1,0 +1,203 @@
+"""The wire format: values to bytes and back.
+
+Writing gives, for the same value, the same bytes as the reference does, byte for byte: one JSON object; its own keys,
+`type` and `v` among them, sorted by byte; the keys of nested objects in the order of their class.  The header lies flat
+in the object.  An event is validated first.  A command is written as it is, valid or not, as the reference does it:
+`validate_command` and the decoder judge it; only what has no place on the wire is refused here.
+
+Reading refuses whatever writing would not give, save what cannot hurt: blanks around tokens, keys in any order,
+needless escapes, `null` and zero values for absent ones, and up to nine digits of fraction.  Then the value is
+validated.  Only a `LastwordError` leaves these functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cattrs.errors import ForbiddenExtraKeysError
+
+from ._commands import ProcessNotification, validate_command
+from ._completion import ProcessCompletionNotification
+from ._converter import COMMAND_HEADER_FIELDS, HEADER_FIELDS, converter, object_of
+from ._errors import (
+    CommandDecodeError,
+    EventDecodeError,
+    RecordTooLargeError,
+    UnknownCommandTypeError,
+    UnknownEventTypeError,
+    UnsupportedSchemaError,
+)
+from ._events import EVENT_TYPES, Event, validate_event
+from ._fields import MAX_EVENT_BYTES
+from ._json import Malformed, read_json, write_json
+from ._lifecycle import ProcessLifecycleMetadata
+
+SCHEMA_VERSION = 1
+"""The `v` of every record that is written, and the newest that is read."""
+
+_Record = dict[str, Any]
+
+
+# --- events -----------------------------------------------------------------------------------------------------------
+
+
+def encode_event(event: Event) -> bytes:
+    """The canonical bytes of `event`.
+
+    Raises `InvalidEventError` as `validate_event` does, and `RecordTooLargeError` above `MAX_EVENT_BYTES`.
+    """
+    validate_event(event)
+    return _encode(event)
+
+
+def decode_event(data: bytes) -> Event:
+    """The event that `data` writes, validated.
+
+    Raises `EventDecodeError` and its kinds where `data` is not an event as we write it: `RecordTooLargeError`,
+    `UnsupportedSchemaError`, `UnknownEventTypeError`; and `InvalidEventError` where it writes an invalid one.
+    """
+    try:
+        record = _record(data)
+        name = _type_of(record)
+        version = _version_of(record)
+        if version > SCHEMA_VERSION:
+            raise UnsupportedSchemaError(_unsupported(version))
+        if name not in EVENT_TYPES:
+            raise UnknownEventTypeError(f"unknown event type {_quoted(name)}")
+        event: Event = converter.structure(_with_header(record, HEADER_FIELDS), EVENT_TYPES[name])
+    except Malformed as fault:
+        raise EventDecodeError(str(fault)) from None
+    except ForbiddenExtraKeysError as fault:
+        raise EventDecodeError(_unknown_keys(fault)) from None
+    validate_event(event)
+    return event
+
+
+def decode_lifecycle(data: bytes) -> ProcessLifecycleMetadata:
+    """The lifecycle metadata that `data` writes, validated: the object that an event has as its `process`.
+
+    Raises `EventDecodeError` where `data` is not one as we write it, `ProcessLifecycleValidationError` where it is
+    invalid.
+    """
+    try:
+        metadata = converter.structure(_record(data), ProcessLifecycleMetadata)
+    except Malformed as fault:
+        raise EventDecodeError(str(fault)) from None
+    except ForbiddenExtraKeysError as fault:
+        raise EventDecodeError(_unknown_keys(fault)) from None
+    metadata.validate()
+    return metadata
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+def encode_command(command: ProcessNotification) -> bytes:
+    """The canonical bytes of `command`, which need not be valid: ask `validate_command` first.
+
+    Raises `CommandValidationError` or `ProcessLifecycleValidationError`, with the field, where the wire has no place
+    for what a field holds, and `RecordTooLargeError` above `MAX_EVENT_BYTES`.
+    """
+    return _encode(command)
+
+
+def decode_command(data: bytes) -> ProcessNotification:
+    """The command that `data` writes, validated.
+
+    Raises `CommandDecodeError` and its kinds where `data` is not a command as we write it: `RecordTooLargeError`,
+    `UnsupportedSchemaError`, `UnknownCommandTypeError`; and as `validate_command` does where it writes an invalid one.
+    """
+    try:
+        record = _record(data)
+        name = _type_of(record)
+        if name != ProcessNotification.__name__:
+            raise UnknownCommandTypeError(f"unknown command type {_quoted(name)}")
+        version = _version_of(record)
+        if version > SCHEMA_VERSION:
+            raise UnsupportedSchemaError(_unsupported(version))
+        command = converter.structure(_with_header(record, COMMAND_HEADER_FIELDS), ProcessNotification)
+    except Malformed as fault:
+        raise CommandDecodeError(str(fault)) from None
+    except ForbiddenExtraKeysError as fault:
+        raise CommandDecodeError(_unknown_keys(fault)) from None
+    validate_command(command)
+    return command
+
+
+def decode_completion(data: bytes) -> ProcessCompletionNotification:
+    """The notification that `data` writes, validated: the object that a command has as its `notification`.
+
+    Raises `CommandDecodeError` where `data` is not one as we write it, `ProcessLifecycleValidationError` where it is
+    invalid.
+    """
+    try:
+        notification = converter.structure(_record(data), ProcessCompletionNotification)
+    except Malformed as fault:
+        raise CommandDecodeError(str(fault)) from None
+    except ForbiddenExtraKeysError as fault:
+        raise CommandDecodeError(_unknown_keys(fault)) from None
+    notification.validate()
+    return notification
+
+
+# --- both -------------------------------------------------------------------------------------------------------------
+
+
+def _encode(value: Event | ProcessNotification) -> bytes:
+    fields: _Record = converter.unstructure(value)
+    flat = {**fields.pop("header"), **fields, "type": type(value).__name__, "v": SCHEMA_VERSION}
+    data = write_json({key: flat[key] for key in sorted(flat)})
+    if len(data) > MAX_EVENT_BYTES:
+        raise RecordTooLargeError(_too_large(len(data)))
+    return data
+
+
+def _record(data: object) -> _Record:
+    """The object that `data` writes; null is an empty one."""
+    if not isinstance(data, bytes):
+        raise Malformed(f"expected bytes, got {type(data).__name__}")
+    if len(data) > MAX_EVENT_BYTES:
+        raise RecordTooLargeError(_too_large(len(data)))
+    return object_of("record", read_json(data))
+
+
+def _type_of(record: _Record) -> str:
+    name = record.pop("type", None)
+    if name is not None and type(name) is not str:
+        raise Malformed("type: expected a text")
+    return name or ""
+
+
+def _version_of(record: _Record) -> int:
+    version = record.pop("v", None)
+    if version is None:
+        return SCHEMA_VERSION
+    if type(version) is not int or not 0 <= version < 2**32:
+        raise Malformed("v: expected an integer from 0 to 4294967295")
+    return version
+
+
+def _with_header(record: _Record, header_fields: Mapping[str, object]) -> _Record:
+    """`record` with its header, which lies flat on the wire, in an object of its own, as it is in the value."""
+    if "header" in record:
+        raise Malformed("unknown key 'header'")
+    header = {key: record.pop(key) for key in header_fields if key in record}
+    return {"header": header, **record}
+
+
+def _too_large(size: int) -> str:
+    return f"a record of {size} bytes; at most {MAX_EVENT_BYTES} are read or written"
+
+
+def _unsupported(version: int) -> str:
+    return f"schema version {version}; this library reads up to {SCHEMA_VERSION}: upgrade it to read the record"
+
+
+def _unknown_keys(fault: ForbiddenExtraKeysError) -> str:
+    return f"unknown key {_quoted(min(fault.extra_fields))}"
+
+
+def _quoted(text: str) -> str:
+    """`text` for a message: on one line, in ASCII, and not long, whatever was in the record."""
+    return ascii(text if len(text) <= 40 else text[:40] + "...")

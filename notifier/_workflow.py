@@ -1,0 +1,148 @@
+"""What happens in a workflow, told to the whole session.
+
+The rules of the body are a table, `WORKFLOW_RULES`, in the order in which they are asked.  There is no rule that pairs
+a kind with a status, or a kind with a vertex: `run_completed` may say `failed`, and any kind may name a vertex or none.
+Lengths are bytes of UTF-8.  Letters and digits are Unicode's, by the tables of the running Python.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from datetime import datetime
+from typing import final
+from uuid import UUID
+
+import attrs
+
+from ._enums import Visibility, WorkflowActivityKind, WorkflowRunStatus
+from ._fields import (
+    is_id,
+    is_integer,
+    is_none,
+    is_text,
+    optional_id,
+    required_id,
+    to_activity_kind,
+    to_run_status,
+    utf8_length,
+)
+from ._header import EventHeader
+from ._rules import INVALID, UNSET
+from ._times import is_time, required_time
+
+MAX_WORKFLOW_VERSION_BYTES = 64
+"""The longest workflow version, in bytes of UTF-8."""
+
+MAX_VERTEX_LABEL_BYTES = 128
+"""The longest vertex label, in bytes of UTF-8."""
+
+MAX_WORKFLOW_MESSAGE_BYTES = 512
+"""The longest message, in bytes of UTF-8."""
+
+MAX_WORKFLOW_VERTICES = 1_000_000
+"""The most vertices that progress can count."""
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{2,63}")
+
+# What the reference trims: Unicode's White_Space, spelled out, since `str.strip` would take U+001C to U+001F too.
+_BLANKS = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+
+# Unicode's category Cc: it has not changed since Unicode 1.1 and cannot.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+@final
+@attrs.frozen(kw_only=True)
+class WorkflowActivity:
+    """A step in the life of a workflow run; belongs to a session, and to no loop, turn or step of it.
+
+    - `workflow_name`: 3 to 64 of a-z 0-9 _, a letter first.  `workflow_version`: 1 to 64 bytes of letters, decimal
+      digits and . _ - +.
+    - `vertex_label` (128 bytes) and `message` (512 bytes): optional; no control character, and not blanks alone.  A
+      label needs a `vertex_id`.
+    - `completed_vertices <= total_vertices <= 1,000,000`.
+    """
+
+    header: EventHeader
+    run_id: UUID = attrs.field(converter=required_id)
+    workflow_name: str
+    workflow_version: str
+    kind: WorkflowActivityKind = attrs.field(converter=to_activity_kind)
+    status: WorkflowRunStatus = attrs.field(converter=to_run_status)
+    vertex_id: UUID | None = attrs.field(default=None, converter=optional_id)
+    vertex_label: str = ""
+    completed_vertices: int = 0
+    total_vertices: int = 0
+    message: str = ""
+    occurred_at: datetime = attrs.field(converter=required_time)
+
+
+def _is_empty(value: object) -> bool:
+    return value == ""
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and _NAME.fullmatch(value) is not None
+
+
+def _is_version(value: object) -> bool:
+    return is_text(value, MAX_WORKFLOW_VERSION_BYTES) and all(_is_version_character(c) for c in value)
+
+
+def _is_version_character(character: str) -> bool:
+    if character in "._-+":
+        return True
+    category = unicodedata.category(character)
+    return category[0] == "L" or category == "Nd"
+
+
+def _is_line(value: object, most: int) -> bool:
+    """Whether `value` is an optional line of text: absent, or something visible to say without control characters."""
+    if not is_text(value, most):
+        return False
+    return not value or (value.strip(_BLANKS) != "" and _CONTROL.search(value) is None)
+
+
+def _is_activity_kind(value: object) -> bool:
+    return isinstance(value, WorkflowActivityKind)
+
+
+def _is_run_status(value: object) -> bool:
+    return isinstance(value, WorkflowRunStatus)
+
+
+def _vertex_goes_with_label(a: WorkflowActivity) -> bool:
+    return is_id(a.vertex_id) or (is_none(a.vertex_id) and not utf8_length(a.vertex_label))
+
+
+def _is_progress(a: WorkflowActivity) -> bool:
+    return (
+        is_integer(a.completed_vertices, 0, MAX_WORKFLOW_VERTICES)
+        and is_integer(a.total_vertices, 0, MAX_WORKFLOW_VERTICES)
+        and a.completed_vertices <= a.total_vertices
+    )
+
+
+WORKFLOW_RULES: tuple[tuple[str, str, Callable[[WorkflowActivity], bool]], ...] = (
+    ("visibility", INVALID, lambda a: a.header.visibility is Visibility.PUBLIC),
+    ("run_id", UNSET, lambda a: not is_none(a.run_id)),
+    ("run_id", INVALID, lambda a: is_id(a.run_id)),
+    ("workflow_name", UNSET, lambda a: not _is_empty(a.workflow_name)),
+    ("workflow_name", INVALID, lambda a: _is_name(a.workflow_name)),
+    ("workflow_version", UNSET, lambda a: not _is_empty(a.workflow_version)),
+    ("workflow_version", INVALID, lambda a: _is_version(a.workflow_version)),
+    ("kind", INVALID, lambda a: _is_activity_kind(a.kind)),
+    ("status", INVALID, lambda a: _is_run_status(a.status)),
+    ("vertex_id", INVALID, _vertex_goes_with_label),
+    ("vertex_label", INVALID, lambda a: _is_line(a.vertex_label, MAX_VERTEX_LABEL_BYTES)),
+    ("progress", INVALID, _is_progress),
+    ("message", INVALID, lambda a: _is_line(a.message, MAX_WORKFLOW_MESSAGE_BYTES)),
+    ("occurred_at", UNSET, lambda a: not is_none(a.occurred_at)),
+    ("occurred_at", INVALID, lambda a: is_time(a.occurred_at)),
+)
+"""Each rule of the body with the field that it names, in the order in which they are asked."""
