@@ -1,0 +1,190 @@
+"""What follows a commit: broadcast, rows into windows, slots freed.  Done here, once per row, in the ledger's order.
+
+Theory
+- The keeper says what has become durable, from a cursor over the sequence, and this handler applies it, before the
+  tasks that had asked for it wake.  It is called by the writer, never by a task that may be cancelled: whoever asked
+  may be gone, and what is durable is told all the same.
+- Everything here is synchronous and changes memory alone, so there is nothing to undo and nothing to wait for.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from enum import Enum
+from uuid import UUID
+
+from ..notifier import JournalFencedError, LastwordError, RecordKind
+from ._hub import Hub
+from ._keeper import Committed, Fenced, Load, Loaded, LoadFailed, Step
+from ._loop import Loop
+
+logger = logging.getLogger(__name__)
+
+
+class Placement(Enum):
+    """What became of a notification when its row was handled."""
+
+    OFFERED = "offered"
+    """It is in its loop's window."""
+
+    FULL = "full"
+    """Its loop's window has no room: it waits in the journal."""
+
+    CLOSED = "closed"
+    """Its loop was open here, and is closed."""
+
+    NOT_FOUND = "not found"
+    """Its loop was never opened here."""
+
+    UNSUPPORTED = "unsupported"
+    """Its loop takes no notices."""
+
+    SETTLED = "settled"
+    """It had been consumed before it came; it reaches no loop."""
+
+
+class CommitHandler:
+    """Applies the keeper's steps to the hub and the loops of one session."""
+
+    def __init__(self, take: Callable[[], Step | None], post: Callable[[Load], None]) -> None:
+        self.hub = Hub()
+        self.loops: dict[UUID, Loop] = {}
+        self.fenced: JournalFencedError | None = None
+        self._take = take
+        self._post = post
+        self._closed_loops: set[UUID] = set()
+        self._awaited: Counter[UUID] = Counter()
+        self._placements: dict[UUID, Placement] = {}
+        self._offered: set[UUID] = set()
+        self._fence = 0
+        self._at_work = False
+
+    def opened(self, fence: int) -> None:
+        """The ledger's end when the session was opened: what is older may have been told by an earlier incarnation."""
+        self._fence = fence
+        self.hub.opened_at(fence)
+
+    def follow(self) -> None:
+        """Apply every step there is."""
+        if self._at_work:  # a job that was posted from within, on a writer without a thread: its step is next anyway
+            return
+        self._at_work = True
+        try:
+            while (step := self._take()) is not None:
+                try:
+                    self._apply(step)
+                except Exception:
+                    # A bug must not keep the rows that come after it from their loops.
+                    logger.exception("a step of the commit handler failed")
+        finally:
+            self._at_work = False
+
+    def _apply(self, step: Step) -> None:
+        match step:
+            case Committed():
+                self._committed(step)
+            case Loaded():
+                loop = self._of(step.loop_id, step.ticket)
+                if loop is not None:
+                    loop.loaded(step.records, more=step.more)
+                    self.load(loop)
+            case LoadFailed():
+                loop = self._of(step.loop_id, step.ticket)
+                if loop is not None:
+                    loop.load_failed()
+            case Fenced():
+                self.fence(step.error)
+
+    def _committed(self, step: Committed) -> None:
+        record = step.record
+        self.hub.handle(record)
+        if record.consumes is not None:
+            self._settle(record.consumes, record.loop_id)
+        if record.kind is RecordKind.COMMAND and record.loop_id is not None:
+            loop = self.loops.get(record.loop_id)
+            placement = self._place(step, loop)
+            if record.record_id in self._awaited:
+                self._placements[record.record_id] = placement
+
+    def _place(self, step: Committed, loop: Loop | None) -> Placement:
+        loop_id = step.record.loop_id
+        if not step.pending:
+            return Placement.SETTLED
+        if loop is None:
+            return Placement.CLOSED if loop_id in self._closed_loops else Placement.NOT_FOUND
+        if not loop.native:
+            return Placement.UNSUPPORTED
+        if loop.offer(step.record):
+            return Placement.OFFERED
+        self.load(loop)
+        return Placement.FULL
+
+    def _settle(self, command_id: UUID, consumer: UUID | None) -> None:
+        """Free the slot, in the consumer's own loop, or wherever it is where the consumer names none."""
+        self._offered.discard(command_id)
+        for loop in [self.loops.get(consumer)] if consumer is not None else list(self.loops.values()):
+            if loop is not None:
+                loop.settle(command_id)
+                self.load(loop)
+
+    def load(self, loop: Loop) -> None:
+        """Have the journal read for what the loop's window wants, if it wants anything."""
+        wanted = loop.load()
+        if wanted is not None:
+            after, limit = wanted
+            self._post(Load(loop.loop_id, loop, after, limit))
+
+    def _of(self, loop_id: UUID, ticket: object) -> Loop | None:
+        """The loop that asked; None if it was closed since, even if another of its id is open now."""
+        loop = self.loops.get(loop_id)
+        return loop if loop is ticket else None
+
+    # --- loops
+
+    def add(self, loop: Loop) -> None:
+        """A loop is open."""
+        self.loops[loop.loop_id] = loop
+        self._closed_loops.discard(loop.loop_id)
+        self.load(loop)
+
+    def remove(self, loop: Loop) -> None:
+        """A loop is closed."""
+        if self.loops.get(loop.loop_id) is loop:
+            del self.loops[loop.loop_id]
+            self._closed_loops.add(loop.loop_id)
+
+    def handed_out(self, command_id: UUID, seq: int) -> bool:
+        """Note that a row is handed out; whether it may have been before, here or by an earlier incarnation."""
+        again = command_id in self._offered or seq < self._fence
+        self._offered.add(command_id)
+        return again
+
+    # --- answers
+
+    @contextmanager
+    def awaiting(self, command_id: UUID) -> Generator[Callable[[], Placement | None]]:
+        """Keep what becomes of the notification when its row is handled, for as long as somebody wants to know."""
+        self._awaited[command_id] += 1
+        try:
+            yield lambda: self._placements.get(command_id)
+        finally:
+            self._awaited[command_id] -= 1
+            if not self._awaited[command_id]:
+                del self._awaited[command_id]
+                self._placements.pop(command_id, None)
+
+    # --- the end
+
+    def fence(self, error: JournalFencedError) -> None:
+        """Another opener has the journal: whoever waits here is told, and nothing more is handed out."""
+        self.fenced = error
+        self.end(lambda: JournalFencedError(*error.args), error=lambda: JournalFencedError(*error.args))
+
+    def end(self, why: Callable[[], LastwordError], *, error: Callable[[], LastwordError] | None = None) -> None:
+        """End every loop and subscription; `why` is what receivers are told, `error` what subscribers are, if any."""
+        for loop in list(self.loops.values()):
+            loop.end(why)
+        self.hub.close(error)

@@ -1,0 +1,267 @@
+"""The journal's owner: does what the writer hands it, and tells the event loop what has been committed.
+
+Rules
+- Everything here but `take` runs where the journal runs: in the writer's thread, one batch at a time.
+- Jobs are done in the order of submission.  Appends that stand together are one transaction; a question between two of
+  them sees exactly what came before it, so whoever reads a window reads it in step with the commits.
+- What the event loop learns comes through `take`, in order: each committed row once, in the order of the ledger, from
+  a cursor over the sequence.  A fault moves no cursor: what a lost commit had written is told after the reopening.
+- A fault means that the outcome is unknown: the handle is dropped, the journal reopened with the same epoch, and the
+  same batch appended once more.  If that fails too the callers are told, and the next batch begins with the reopening.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import TypeAlias, TypeVar
+from uuid import UUID
+
+import attrs
+
+from .._sqlite import Failed
+from ..notifier import AppendResult, JournalFencedError, JournalUnavailableError, LastwordError, NewRecord, RecordKind
+from ._errors import SessionClosedError
+from .journal import HoldsOneSession, Journal, Record
+from .journal._judge import fence_record
+
+logger = logging.getLogger(__name__)
+
+# Rows per look at what was committed: a full batch of units of two, and no more memory than that.
+PAGE = 1024
+
+T = TypeVar("T")
+
+
+# --- jobs -------------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Open:
+    """Open the journal, for that session or (None) for the one it holds, or else for a new one."""
+
+    session_id: UUID | None
+    new_id: Callable[[], UUID]
+
+
+@attrs.frozen
+class Append:
+    """Append a unit; answered by its results."""
+
+    unit: tuple[NewRecord, ...]
+
+
+@attrs.frozen
+class Ask:
+    """Ask the journal something; answered by what it says."""
+
+    question: Callable[[Journal], object]
+
+
+@attrs.frozen
+class Load:
+    """Read the next rows of a window; answered by a step, `Loaded` or `LoadFailed`."""
+
+    loop_id: UUID
+    ticket: object
+    after: int
+    limit: int
+
+
+Job: TypeAlias = Open | Append | Ask | Load
+
+
+# --- steps ------------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Committed:
+    """A row is durable.  `pending`: it is a notification that nothing durable consumes."""
+
+    record: Record
+    pending: bool
+
+
+@attrs.frozen
+class Loaded:
+    """The next rows of the window that `ticket` stands for; `more`: the journal has further ones."""
+
+    loop_id: UUID
+    ticket: object
+    records: list[Record]
+    more: bool
+
+
+@attrs.frozen
+class LoadFailed:
+    """The window that `ticket` stands for could not be read now."""
+
+    loop_id: UUID
+    ticket: object
+
+
+@attrs.frozen
+class Fenced:
+    """Another opener has the journal: nothing will be written here any more."""
+
+    error: JournalFencedError
+
+
+Step: TypeAlias = Committed | Loaded | LoadFailed | Fenced
+
+
+@attrs.frozen
+class Opened:
+    """Whose the journal is, and where the ledger ended when it was opened (this opening's fence)."""
+
+    session_id: UUID
+    epoch: int
+    fence: int
+
+
+class Keeper:
+    """Owns one journal; `handle` and `release` are what a writer wants."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._epoch = 0
+        self._cursor = 0
+        self._open = False
+        self._broken = False
+        self._fenced: JournalFencedError | None = None
+        self._steps: deque[Step] = deque()
+
+    def take(self) -> Step | None:
+        """In the event loop: the next thing that has happened, or None."""
+        return self._steps.popleft() if self._steps else None
+
+    def handle(self, batch: Sequence[Job]) -> list[object | Failed]:
+        """Do the jobs, in order, and answer each."""
+        outcomes: list[object | Failed] = []
+        for together, jobs in groupby(batch, key=lambda job: isinstance(job, Append)):
+            if together:
+                outcomes += self._append([job.unit for job in jobs if isinstance(job, Append)])
+            else:
+                outcomes += [self._do(job) for job in jobs]
+        return outcomes
+
+    def release(self) -> None:
+        """Close the journal."""
+        self._journal.close()
+
+    # --- appending
+
+    def _append(self, units: list[tuple[NewRecord, ...]]) -> list[object | Failed]:
+        try:
+            return list(self._steadily(lambda: self._commit(units)))
+        except LastwordError as error:
+            return [Failed(_own_copy(error)) for _ in units]
+        except Exception as error:
+            # Nobody foresaw it, and the transaction was rolled back.  A unit that no database takes must not take its
+            # batch with it: the others go one by one.
+            if len(units) == 1:
+                logger.exception("a unit could not be appended in a way that nobody foresaw")
+                return [Failed(error)]
+            return [outcome for unit in units for outcome in self._append([unit])]
+
+    def _commit(self, units: list[tuple[NewRecord, ...]]) -> list[list[AppendResult]]:
+        results = self._journal.append_many(units)
+        self._tell_committed()
+        return results
+
+    def _tell_committed(self) -> None:
+        """Tell the event loop each row above the cursor."""
+        while rows := self._journal.read(self._cursor, PAGE):
+            pending = self._pending_among(rows)
+            self._steps.extend(Committed(row, row.seq in pending) for row in rows)
+            self._cursor = rows[-1].seq
+            if len(rows) < PAGE:
+                return
+
+    def _pending_among(self, rows: list[Record]) -> set[int]:
+        """Which of the rows are notifications that nothing consumes; a consumption may have come before its own."""
+        notifications = [row for row in rows if row.kind is RecordKind.COMMAND and row.loop_id is not None]
+        counts = Counter(row.loop_id for row in notifications if row.loop_id is not None)
+        first = {row.loop_id: row.seq for row in reversed(notifications)}
+        return {
+            row.seq
+            for loop_id, count in counts.items()
+            for row in self._journal.pending(loop_id, first[loop_id] - 1, count)
+        }
+
+    # --- the rest
+
+    def _do(self, job: Job) -> object | Failed:
+        try:
+            match job:
+                case Open():
+                    return self._first_open(job)
+                case Ask():
+                    return self._steadily(lambda: job.question(self._journal))
+                case Load():
+                    return self._load(job)
+                case Append():
+                    return Failed(AssertionError("appends are done together"))
+        except Exception as error:
+            return Failed(error)
+
+    def _first_open(self, job: Open) -> Opened:
+        session_id = job.session_id
+        if session_id is None and isinstance(self._journal, HoldsOneSession):
+            session_id = self._journal.held_session()
+        if session_id is None:
+            session_id = job.new_id()
+        self._epoch = self._journal.open(session_id)
+        # The port has no question for the ledger's end; the fence of this very opening is there, or goes there.
+        ((result,),) = self._journal.append_many([[fence_record(session_id, self._epoch)]])
+        self._cursor = result.seq
+        self._open = True
+        return Opened(session_id, self._epoch, result.seq)
+
+    def _load(self, job: Load) -> None:
+        try:
+            # One more than there is room for: so it is known whether there are further ones.
+            rows = self._steadily(lambda: self._journal.pending(job.loop_id, job.after, job.limit + 1))
+        except LastwordError:
+            self._steps.append(LoadFailed(job.loop_id, job.ticket))
+        else:
+            self._steps.append(Loaded(job.loop_id, job.ticket, rows[: job.limit], len(rows) > job.limit))
+
+    def _steadily(self, action: Callable[[], T]) -> T:
+        """Do it on a sound handle; after a fault once more, on a new one."""
+        try:
+            try:
+                self._ensure_sound()
+                return action()
+            except JournalUnavailableError:
+                self._broken = True
+                self._ensure_sound()
+                return action()
+        except JournalUnavailableError:
+            self._broken = True
+            raise
+        except JournalFencedError as error:
+            if self._fenced is None:
+                self._fenced = error
+                self._steps.append(Fenced(error))
+            raise
+
+    def _ensure_sound(self) -> None:
+        if self._fenced is not None:
+            raise JournalFencedError(*self._fenced.args)
+        if not self._open:
+            raise SessionClosedError("the session's journal was never opened")
+        if self._broken:
+            self._journal.reopen(self._epoch)
+            self._broken = False
+            self._tell_committed()
+
+
+def _own_copy(error: LastwordError) -> LastwordError:
+    """An error of each task's own: raising one object in many of them would mix up their tracebacks."""
+    twin = copy.copy(error)
+    twin.__cause__ = error.__cause__
+    return twin

@@ -1,0 +1,12 @@
+"""The journal: the port, and its backends."""
+
+from __future__ import annotations
+
+from ._memory import MemoryJournal as MemoryJournal
+from ._memory import MemoryLedger as MemoryLedger
+from ._port import HoldsOneSession as HoldsOneSession
+from ._port import Journal as Journal
+from ._port import Record as Record
+from ._sqlite import SqliteJournal as SqliteJournal
+
+__all__ = ["HoldsOneSession", "Journal", "MemoryJournal", "MemoryLedger", "Record", "SqliteJournal"]

@@ -1,0 +1,299 @@
+"""The journal on disk: one SQLite file, written by one thread, durable when `append_many` returns.
+
+Theory of operation
+- WAL with synchronous=FULL: one fsync per commit, and a committed transaction survives a power cut.
+- A write is BEGIN IMMEDIATE, the epoch's check, the judged inserts, COMMIT.  Any error between them leaves an unknown
+  outcome: the handle is rolled back as well as it goes, and `reopen` takes a new one.
+- A file that this version cannot read is told apart by a read-only look before anything is opened for writing.
+
+To whoever edits: never open and close the file beside SQLite.  Closing any descriptor of a file drops all POSIX locks
+that the process holds on it, those of SQLite's own connection included.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Generator, Sequence
+from os import PathLike
+from pathlib import Path
+from uuid import UUID
+
+from ..._sqlite import connect
+from ...notifier import AppendResult, JournalFencedError, JournalUnavailableError, NewRecord, RecordKind
+from .._errors import JournalCorruptError, JournalSessionError, JournalTooNewError
+from . import _schema as sql
+from ._faults import told
+from ._judge import Known, fence_record, fingerprint, is_last_word, is_lifecycle, judge_unit, notified_loop
+from ._port import Record
+
+_FOLDER_MODE = 0o700  # nobody else may list, read or replace what is in it
+
+
+class SqliteJournal:
+    """A `Journal` in the file at `path`; made, with its folder, by `open` and not by the constructor."""
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self._path = Path(path)
+        self._connection: sqlite3.Connection | None = None
+        self._epoch = 0
+        self._session_id: UUID | None = None
+        self._identity: tuple[int, int] | None = None
+
+    def held_session(self) -> UUID | None:
+        """See `HoldsOneSession`."""
+        with told("looking at the journal"):
+            return self._look()
+
+    def open(self, session_id: UUID) -> int:
+        """See `Journal.open`."""
+        with told("opening the journal"):
+            self._path.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+            held = self._look()
+            if held is not None and held != session_id:
+                raise JournalSessionError(held, session_id)
+            connection = self._connect()
+            with _transaction(connection):
+                held, _ = _session(connection)
+                if held is None:
+                    connection.execute(sql.NEW_SESSION, (session_id.bytes,))
+                elif held != session_id:
+                    raise JournalSessionError(held, session_id)
+                connection.execute(sql.BUMP_EPOCH)
+                _, epoch = _session(connection)
+                _SqliteLedger(connection).append([fence_record(session_id, epoch)])
+        self._session_id = session_id
+        self._epoch = epoch
+        return epoch
+
+    def reopen(self, epoch: int) -> None:
+        """See `Journal.reopen`.  The file must still be there: this never makes one."""
+        self.close()
+        with told("reopening the journal"):
+            if not self._path.exists():
+                raise JournalUnavailableError("reopening the journal: its file is gone; put it back")
+            held = self._look()
+            if held is None or self._session_id not in {None, held}:
+                raise JournalCorruptError("reopening the journal: its file is another one now; put the right one back")
+            connection = self._connect()
+            _, now = _session(connection)
+        self._session_id = held
+        self._epoch = epoch
+        if now != epoch:
+            raise _fenced(epoch, now)
+
+    def epoch(self) -> int:
+        """See `Journal.epoch`."""
+        with told("reading the journal"):
+            return _session(self._held())[1]
+
+    def append_many(self, units: Sequence[Sequence[NewRecord]]) -> list[list[AppendResult]]:
+        """See `Journal.append_many`."""
+        with told("writing the journal"):
+            connection = self._held()
+            with _transaction(connection):
+                _, now = _session(connection)
+                if now != self._epoch:
+                    raise _fenced(self._epoch, now)
+                ledger = _SqliteLedger(connection)
+                results = [ledger.append(unit) for unit in units]
+            # After the commit: a file that was replaced before it has taken the records with it.
+            if self._identity != _identity(self._path):
+                raise JournalUnavailableError("writing the journal: its file was replaced underneath; put it back")
+        return results
+
+    def read(self, after: int, limit: int) -> list[Record]:
+        """See `Journal.read`."""
+        return self._select(sql.READ, (after, limit))
+
+    def pending(self, loop_id: UUID, after: int, limit: int) -> list[Record]:
+        """See `Journal.pending`."""
+        return self._select(sql.PENDING, (loop_id.bytes, after, limit))
+
+    def loops(self) -> list[tuple[UUID, int]]:
+        """See `Journal.loops`."""
+        with told("reading the journal"):
+            return [(UUID(bytes=loop_id), count) for loop_id, count in self._held().execute(sql.LOOPS)]
+
+    def unfinished(self) -> list[Record]:
+        """See `Journal.unfinished`."""
+        return self._select(sql.UNFINISHED, ())
+
+    def close(self) -> None:
+        """See `Journal.close`."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            # What is committed is durable in the log; a failing checkpoint or close takes nothing back.
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+
+    def _look(self) -> UUID | None:
+        """Whose the file is, read without a chance to change it; None where it is new or missing."""
+        if not self._path.exists() or not self._path.stat().st_size:
+            return None
+        connection = sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+        with contextlib.closing(connection):
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version > sql.VERSION:
+                raise JournalTooNewError(version, sql.VERSION)
+            if version == 0:
+                return None
+            return _session(connection)[0]
+
+    def _connect(self) -> sqlite3.Connection:
+        self.close()
+        connection = connect(self._path)
+        try:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version == 0:
+                _create(connection)
+            self._identity = _identity(self._path)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+        return connection
+
+    def _held(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise JournalUnavailableError("the journal is not open; call open or reopen")
+        return self._connection
+
+    def _select(self, statement: str, parameters: tuple[object, ...]) -> list[Record]:
+        with told("reading the journal"):
+            return [_record(row) for row in self._held().execute(statement, parameters)]
+
+
+class _SqliteLedger:
+    """The ledger inside one transaction; see `Ledger`."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        (tip,) = connection.execute(sql.TIP).fetchone()
+        self._tip: int = tip or 0
+
+    def append(self, unit: Sequence[NewRecord]) -> list[AppendResult]:
+        results, new = judge_unit(unit, self, self._tip)
+        for record in new:
+            self._write(record)
+        return results
+
+    def known(self, record_id: UUID) -> Known | None:
+        row = self._connection.execute(sql.KNOWN, (record_id.bytes,)).fetchone()
+        return None if row is None else Known(row[0], row[1], _uuid(row[2]))
+
+    def last_word(self, subject: str) -> int | None:
+        row = self._connection.execute(sql.LAST_WORD, (subject,)).fetchone()
+        return None if row is None else int(row[0])
+
+    def consumed(self, command_id: UUID, loop_id: UUID | None) -> bool:
+        return self._any(sql.CONSUMED, (command_id.bytes, _blob(loop_id)))
+
+    def _write(self, new: NewRecord) -> None:
+        self._tip += 1
+        if new.consumes is not None:
+            self._connection.execute(sql.SETTLE, (new.consumes.bytes, _blob(new.loop_id)))
+        loop_id = notified_loop(new)
+        waiting = loop_id is not None and not self._settled(new, loop_id)
+        row = (
+            self._tip,
+            new.record_id.bytes,
+            int(new.kind),
+            fingerprint(new),
+            new.payload,
+            _blob(new.loop_id),
+            new.subject,
+            int(new.terminal),
+            _blob(new.consumes),
+            int(new.public),
+            1 if waiting else None,
+            1 if self._first_of_a_life(new) else None,
+        )
+        self._connection.execute(sql.INSERT, row)
+
+    def _settled(self, new: NewRecord, loop_id: UUID) -> bool:
+        """Whether the notification was consumed before it came, if only by naming itself."""
+        itself = new.consumes == new.record_id
+        return itself or self.consumed(new.record_id, loop_id)
+
+    def _first_of_a_life(self, new: NewRecord) -> bool:
+        """Whether the record is the first of a process that lacks its end; if it is the end, the mark is cleared."""
+        subject = new.subject
+        if subject is None:
+            return False
+        if is_last_word(new) or new.kind is RecordKind.COMMAND:
+            self._connection.execute(sql.FINISH, (subject,))
+            return False
+        if not is_lifecycle(new):
+            return False
+        return not self._any(sql.UNFINISHED_OF, (subject,)) and not self._any(sql.NOTIFIED, (subject,))
+
+    def _any(self, statement: str, parameters: tuple[object, ...]) -> bool:
+        return self._connection.execute(statement, parameters).fetchone() is not None
+
+
+@contextlib.contextmanager
+def _transaction(connection: sqlite3.Connection) -> Generator[None]:
+    """BEGIN IMMEDIATE to COMMIT; whatever is raised inside rolls back."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        # After a failed write SQLite has often rolled back by itself, and then refuses to do it again.
+        with contextlib.suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    """Make the tables, all or none; a second opener that came at the same moment finds them made."""
+    try:
+        connection.executescript(sql.CREATE)
+    except sqlite3.Error:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version != sql.VERSION:
+            raise
+
+
+def _session(connection: sqlite3.Connection) -> tuple[UUID | None, int]:
+    row = connection.execute(sql.SESSION).fetchone()
+    return (None, 0) if row is None else (UUID(bytes=row[0]), row[1])
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file the path names now; None where it names none."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _record(row: tuple[int, bytes, int, bytes, bytes | None, str | None, int, bytes | None, int]) -> Record:
+    seq, record_id, kind, payload, loop_id, subject, terminal, consumes, public = row
+    return Record(
+        seq=seq,
+        record_id=UUID(bytes=record_id),
+        kind=RecordKind(kind),
+        payload=payload,
+        loop_id=_uuid(loop_id),
+        subject=subject,
+        terminal=bool(terminal),
+        consumes=_uuid(consumes),
+        public=bool(public),
+    )
+
+
+def _blob(value: UUID | None) -> bytes | None:
+    return None if value is None else value.bytes
+
+
+def _uuid(value: bytes | None) -> UUID | None:
+    return None if value is None else UUID(bytes=value)
+
+
+def _fenced(held: int, now: int) -> JournalFencedError:
+    return JournalFencedError(f"epoch {held} is over: another opener holds epoch {now} of this journal")
