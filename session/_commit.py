@@ -59,6 +59,7 @@ class CommitHandler:
         self._awaited: Counter[UUID] = Counter()
         self._placements: dict[UUID, Placement] = {}
         self._offered: set[UUID] = set()
+        self._failing: set[Loop] = set()
         self._fence = 0
         self._at_work = False
 
@@ -95,10 +96,13 @@ class CommitHandler:
                 loop = self._of(step.loop_id, step.ticket)
                 if loop is not None:
                     loop.load_failed()
+                    self._failing.add(loop)
             case Fenced():
                 self.fence(step.error)
 
     def _committed(self, step: Committed) -> None:
+        while self._failing:  # the journal works again
+            self.load(self._failing.pop())
         record = step.record
         self.hub.handle(record)
         if record.consumes is not None:
@@ -154,6 +158,7 @@ class CommitHandler:
         """A loop is closed."""
         if self.loops.get(loop.loop_id) is loop:
             del self.loops[loop.loop_id]
+            self._failing.discard(loop)
             self._closed_loops.add(loop.loop_id)
 
     def handed_out(self, command_id: UUID, seq: int) -> bool:

@@ -6,8 +6,8 @@ fence, reopening and restarting mean here what they mean on disk.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from itertools import islice
 from uuid import UUID
 
 import attrs
@@ -34,7 +34,7 @@ class MemoryLedger:
         self.session_id: UUID | None = None
         self.epoch = 0
         self.records: list[Record] = []
-        self.waiting: dict[UUID, dict[int, Record]] = {}
+        self.waiting: dict[UUID, list[int]] = {}  # sequences, ascending
         self.unfinished: dict[str, Record] = {}
         self._known: dict[UUID, Known] = {}
         self._last_words: dict[str, int] = {}
@@ -63,7 +63,7 @@ class MemoryLedger:
             self._consume(new.consumes, new.loop_id)
         loop_id = notified_loop(new)
         if loop_id is not None and not self.consumed(new.record_id, loop_id):
-            self.waiting.setdefault(loop_id, {})[record.seq] = record
+            self.waiting.setdefault(loop_id, []).append(record.seq)
         if new.subject is not None:
             self._follow(new, new.subject, record)
 
@@ -71,10 +71,12 @@ class MemoryLedger:
         self._consumptions.setdefault(command_id, set()).add(consumer)
         known = self._known.get(command_id)
         if known is not None and known.loop_id is not None and settles(consumer, known.loop_id):
-            waiting = self.waiting.get(known.loop_id, {})
-            waiting.pop(known.seq, None)
-            if not waiting:
-                self.waiting.pop(known.loop_id, None)
+            waiting = self.waiting.get(known.loop_id, [])
+            place = bisect_left(waiting, known.seq)
+            if place < len(waiting) and waiting[place] == known.seq:
+                del waiting[place]
+                if not waiting:
+                    del self.waiting[known.loop_id]
 
     def _follow(self, new: NewRecord, subject: str, record: Record) -> None:
         """Keep track of which processes lack their end."""
@@ -137,8 +139,9 @@ class MemoryJournal:
 
     def pending(self, loop_id: UUID, after: int, limit: int) -> list[Record]:
         """See `Journal.pending`."""
-        waiting = self._ledger.waiting.get(loop_id, {})
-        return list(islice((record for seq, record in waiting.items() if seq > after), limit))
+        waiting = self._ledger.waiting.get(loop_id, [])
+        start = bisect_right(waiting, after)
+        return [self._ledger.records[seq - 1] for seq in waiting[start : start + limit]]
 
     def loops(self) -> list[tuple[UUID, int]]:
         """See `Journal.loops`."""
