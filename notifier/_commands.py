@@ -6,7 +6,6 @@ the notification is a retry of the command.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 from typing import final
 from uuid import UUID
@@ -15,7 +14,7 @@ import attrs
 
 from ._completion import ProcessCompletionNotification
 from ._errors import CommandValidationError
-from ._fields import is_id, is_none, required_id
+from ._fields import is_id, required_id
 from ._header import NO_CAUSE, Cause, is_agency, is_cause
 from ._times import is_time, set_time
 
@@ -43,24 +42,24 @@ class ProcessNotification:
     notification: ProcessCompletionNotification
 
 
-def _is_header(value: object) -> bool:
-    return isinstance(value, CommandHeader)
-
-
-def _is_notification(value: object) -> bool:
-    return isinstance(value, ProcessCompletionNotification)
-
-
-COMMAND_RULES: tuple[tuple[str, Callable[[ProcessNotification], bool]], ...] = (
-    ("header", lambda c: _is_header(c.header)),
-    ("command_id", lambda c: is_id(c.header.command_id)),
-    ("cause", lambda c: is_cause(c.header.cause)),
-    ("agency", lambda c: is_agency(c.header.agency)),
-    ("created_at", lambda c: is_none(c.header.created_at) or is_time(c.header.created_at)),
-    ("notification", lambda c: _is_notification(c.notification)),
-    ("notification", lambda c: c.notification.command_id == c.header.command_id),
-)
-"""Each rule with the field that it names, in the order in which they are asked; the notification's own rules follow."""
+def _first_invalid_field(c: ProcessNotification) -> str | None:
+    """The rules, in the order of the contract; the notification's own follow."""
+    header = c.header
+    if type(header) is not CommandHeader:
+        return "header"
+    if not is_id(header.command_id):
+        return "command_id"
+    if not is_cause(header.cause):
+        return "cause"
+    if not is_agency(header.agency):
+        return "agency"
+    if header.created_at is not None and not is_time(header.created_at):
+        return "created_at"
+    if type(c.notification) is not ProcessCompletionNotification:
+        return "notification"
+    if c.notification.command_id != header.command_id:
+        return "notification"
+    return None
 
 
 def validate_command(command: ProcessNotification) -> None:
@@ -71,7 +70,7 @@ def validate_command(command: ProcessNotification) -> None:
     """
     if type(command) is not ProcessNotification:
         raise CommandValidationError(type(command).__name__, "type")
-    for field, holds in COMMAND_RULES:
-        if not holds(command):
-            raise CommandValidationError("ProcessNotification", field)
+    field = _first_invalid_field(command)
+    if field is not None:
+        raise CommandValidationError(ProcessNotification.__name__, field)
     command.notification.validate()

@@ -1,11 +1,10 @@
 """The notification that a process has come to its end: what a loop is told, and what it acknowledges.
 
-The rules are a table, `COMPLETION_RULES`, in the order in which they are asked.
+The rules stand in `_first_invalid_field`, in the order in which they are asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import final
 from uuid import UUID
 
@@ -14,7 +13,7 @@ import attrs
 from ._enums import ProcessState, TerminalReason
 from ._errors import ProcessLifecycleValidationError
 from ._fields import is_id, required_id, to_reason, to_state
-from ._lifecycle import is_handle, is_reason, is_state
+from ._lifecycle import is_handle
 from ._matrix import COMPLETION_REASONS
 
 
@@ -36,20 +35,23 @@ class ProcessCompletionNotification:
 
     def validate(self) -> None:
         """Raise `ProcessLifecycleValidationError` with the first field that breaks a rule; return if none does."""
-        for field, holds in COMPLETION_RULES:
-            if not holds(self):
-                raise ProcessLifecycleValidationError(field)
+        field = _first_invalid_field(self)
+        if field is not None:
+            raise ProcessLifecycleValidationError(field)
 
 
-def _state_and_reason_agree(n: ProcessCompletionNotification) -> bool:
-    return is_state(n.state) and is_reason(n.reason) and n.reason in COMPLETION_REASONS.get(n.state, ())
-
-
-COMPLETION_RULES: tuple[tuple[str, Callable[[ProcessCompletionNotification], bool]], ...] = (
-    ("command_id", lambda n: is_id(n.command_id)),
-    ("session_id", lambda n: is_id(n.session_id)),
-    ("loop_id", lambda n: is_id(n.loop_id)),
-    ("process_handle", lambda n: is_handle(n.process_handle)),
-    ("state_reason", _state_and_reason_agree),
-)
-"""Each rule with the field that it names, in the order in which they are asked."""
+def _first_invalid_field(n: ProcessCompletionNotification) -> str | None:
+    """The rules, in the order of the contract.  A number that names no member is refused by its type."""
+    if not is_id(n.command_id):
+        return "command_id"
+    if not is_id(n.session_id):
+        return "session_id"
+    if not is_id(n.loop_id):
+        return "loop_id"
+    if not is_handle(n.process_handle):
+        return "process_handle"
+    if type(n.state) is not ProcessState or type(n.reason) is not TerminalReason:
+        return "state_reason"
+    if n.reason not in COMPLETION_REASONS.get(n.state, ()):
+        return "state_reason"
+    return None

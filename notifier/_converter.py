@@ -8,7 +8,9 @@ Inside a nested object the keys come in the order of the class.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+import re
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias, cast
 from uuid import UUID
@@ -20,7 +22,7 @@ from ._commands import CommandHeader, ProcessNotification
 from ._completion import ProcessCompletionNotification
 from ._events import PROCESS_EVENT_TYPES, WorkflowActivity
 from ._header import NO_CAUSE, Cause, EventHeader
-from ._json import Malformed
+from ._json import Malformed, quoted
 from ._lifecycle import ProcessLifecycleMetadata
 from ._times import read_time, write_time
 
@@ -43,22 +45,24 @@ def _id_reader(name: str) -> _Read:
     def read(value: Any, _: Any) -> UUID | None:
         if value is None:
             return None
-        # The four hyphens and the length leave `UUID` nothing to be lenient about but underscores and blanks, which
-        # `int` takes between digits.
-        if (
-            type(value) is str
-            and len(value) == 36
-            and value[8] == value[13] == value[18] == value[23] == "-"
-            and value.replace("-", "").isalnum()
-            and value.isascii()
-        ):
-            try:
-                return UUID(value)
-            except ValueError:
-                pass
-        raise Malformed(f"{name}: expected a UUID")
+        # The length is asked first so that the cache below holds nothing that is long.
+        if type(value) is not str or len(value) != _UUID_LENGTH or (found := _uuid(value)) is None:
+            raise Malformed(f"{name}: expected a UUID")
+        return found
 
     return read
+
+
+_UUID_LENGTH = 36
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
+# A record names its event twice, and a journal is of one session and few loops: most ids have just been seen.  A UUID
+# cannot be changed, so sharing one is safe, and making one takes longer than anything else in reading a record.
+@functools.lru_cache(maxsize=1024)
+def _uuid(text: str) -> UUID | None:
+    # `UUID` itself takes braces, a prefix, and hyphens anywhere.
+    return UUID(text) if _UUID.fullmatch(text) else None
 
 
 def _write_id(value: UUID | None) -> str | None:
@@ -151,35 +155,60 @@ converter = cattrs.Converter()
 """Reads and writes the classes registered below; a class that is not registered has no business on the wire."""
 
 
+_Prepare: TypeAlias = Callable[[_Object], None]
+
+
 class _Codec(NamedTuple):
-    """Both directions of one class; `write` leaves out what is None."""
+    """Both directions of one class.
+
+    `read` takes an object as it came, `take` one that has at least the class's own keys; `write` leaves out what is
+    None.
+    """
 
     read: Callable[[_Object], Any]
+    take: Callable[[_Object], Any]
     write: Callable[[Any], _Object]
 
 
-def _register(cls: type[Any], name: str, leaves: Mapping[str, _Leaf]) -> _Codec:
-    """Generate and register both directions of `cls`, all of whose fields `leaves` names."""
+def _register(
+    cls: type[Any],
+    name: str,
+    leaves: Mapping[str, _Leaf],
+    *,
+    keys: Iterable[str] | None = None,
+    prepare: _Prepare | None = None,
+) -> _Codec:
+    """Generate and register both directions of `cls`, all of whose fields `leaves` names.
+
+    `keys` are the object's keys where they are not the fields' names; then `prepare` makes the one of the other.
+    """
     # Typed loosely for cattrs' sake, whose own keyword options share the space of the fields' names.
     fields: dict[str, Any] = {
         key: override(struct_hook=leaf.reader(f"{name}.{key}"), unstruct_hook=leaf.write)
         for key, leaf in leaves.items()
     }
-    nothing: _Object = dict.fromkeys(leaves)
-    structure = make_dict_structure_fn(
-        cls, converter, _cattrs_forbid_extra_keys=True, _cattrs_detailed_validation=False, **fields
-    )
+    structure = make_dict_structure_fn(cls, converter, _cattrs_detailed_validation=False, **fields)
     unstructure = make_dict_unstructure_fn(cls, converter, **fields)
+    nothing: _Object = dict.fromkeys(leaves if keys is None else keys)
 
     def read(record: _Object) -> Any:
-        return structure({**nothing, **record}, cls)
+        complete = {**nothing, **record}
+        if len(complete) != len(nothing):
+            unknown = min(key for key in complete if key not in nothing)
+            raise Malformed(f"{name}: unknown key {quoted(unknown)}")
+        if prepare is not None:
+            prepare(complete)
+        return structure(complete, cls)
+
+    def take(record: _Object) -> Any:
+        return structure(record, cls)
 
     def write(value: Any) -> _Object:
         return {key: item for key, item in unstructure(value).items() if item is not None}
 
     converter.register_structure_hook(cls, lambda record, _: read(record))
     converter.register_unstructure_hook(cls, write)
-    return _Codec(read, write)
+    return _Codec(read, take, write)
 
 
 def object_of(name: str, value: Any) -> _Object:
@@ -199,6 +228,17 @@ def _nested(codec: _Codec) -> _Leaf:
 
     return _Leaf(reader, codec.write)
 
+
+def _flat(codec: _Codec) -> _Leaf:
+    """A field whose own fields lie among those of the object that it belongs to."""
+
+    def reader(_name: str) -> _Read:
+        return lambda value, _: codec.take(value)
+
+    return _Leaf(reader, codec.write)
+
+
+# --- the header -------------------------------------------------------------------------------------------------------
 
 _cause = _register(
     Cause,
@@ -226,37 +266,72 @@ def _write_cause(value: Cause) -> _Object | None:
 
 _CAUSE = _Leaf(_cause_reader, _write_cause)
 
-_lifecycle = _register(
-    ProcessLifecycleMetadata,
-    "process",
-    {
-        "event_id": _ID,
-        "kind": _UINT8,
-        "session_id": _ID,
-        "loop_id": _ID,
-        "process_handle": _TEXT,
-        "origin_execution_id": _ID,
-        "state": _UINT8,
-        "process_created_at": _TIME,
-        "process_started_at": _TIME,
-        "process_finished_at": _TIME,
-        "exit_code": _Leaf(_kept_reader, _as_it_is),
-        "reason": _UINT8_UNLESS_ZERO,
-        "diagnostic": _TEXT_UNLESS_EMPTY,
-    },
-)
+_EVENT_HEADER: Mapping[str, _Leaf] = {
+    "event_id": _ID,
+    "session_id": _ID,
+    "loop_id": _ID,
+    "turn_id": _ID,
+    "step_id": _ID,
+    "agent_name": _TEXT_UNLESS_EMPTY,
+    "cause": _CAUSE,
+    "created_at": _TIME,
+    "visibility": _UINT8_UNLESS_ZERO,
+}
+_COMMAND_HEADER: Mapping[str, _Leaf] = {
+    "command_id": _ID,
+    "cause": _CAUSE,
+    "agency": _UINT8_UNLESS_ZERO,
+    "created_at": _TIME,
+}
+
+
+def _find_header(complete: _Object) -> None:
+    # The header's reader takes its own keys and looks at no others.
+    complete["header"] = complete
+
+
+def _register_enveloped(cls: type[Any], header: _Codec, header_keys: Iterable[str], body: Mapping[str, _Leaf]) -> None:
+    """Register an event or a command: its header lies flat among the fields of its body."""
+    leaves = {"header": _flat(header), **body}
+    _register(cls, cls.__name__, leaves, keys=(*header_keys, *body), prepare=_find_header)
+
+
+# --- the bodies -------------------------------------------------------------------------------------------------------
+
+_LIFECYCLE: Mapping[str, _Leaf] = {
+    "event_id": _ID,
+    "kind": _UINT8,
+    "session_id": _ID,
+    "loop_id": _ID,
+    "process_handle": _TEXT,
+    "origin_execution_id": _ID,
+    "state": _UINT8,
+    "process_created_at": _TIME,
+    "process_started_at": _TIME,
+    "process_finished_at": _TIME,
+    "exit_code": _Leaf(_kept_reader, _as_it_is),
+    "reason": _UINT8_UNLESS_ZERO,
+    "diagnostic": _TEXT_UNLESS_EMPTY,
+}
 _read_exit_code = _INT32.reader("process.exit_code")
 
 
-def _read_lifecycle(record: _Object) -> ProcessLifecycleMetadata:
-    flag = _flag("process.has_exit_code", record.get("has_exit_code"))
-    code: int | None = _read_exit_code(record.get("exit_code"), None)
-    if not flag:
-        code = UnflaggedExitCode(code) if code else None
-    fields = {**record, "exit_code": code}
-    fields.pop("has_exit_code", None)
-    metadata: ProcessLifecycleMetadata = _lifecycle.read(fields)
-    return metadata
+def _join_exit_code(complete: _Object) -> None:
+    """On the wire the exit code is two fields: a flag, and the code, which is left out where it is 0."""
+    code: int = _read_exit_code(complete["exit_code"], None)
+    if _flag("process.has_exit_code", complete["has_exit_code"]):
+        complete["exit_code"] = code
+    else:
+        complete["exit_code"] = UnflaggedExitCode(code) if code else None
+
+
+_lifecycle = _register(
+    ProcessLifecycleMetadata,
+    "process",
+    _LIFECYCLE,
+    keys=(*_LIFECYCLE, "has_exit_code"),
+    prepare=_join_exit_code,
+)
 
 
 def _write_lifecycle(value: ProcessLifecycleMetadata) -> _Object:
@@ -264,14 +339,12 @@ def _write_lifecycle(value: ProcessLifecycleMetadata) -> _Object:
     for key, item in _lifecycle.write(value).items():
         if key == "exit_code":
             record["has_exit_code"] = True
-            if not item:
-                continue
-        record[key] = item
+        if key != "exit_code" or item:
+            record[key] = item
     return record
 
 
-# In place of the generated ones: on the wire the exit code is two fields.
-converter.register_structure_hook(ProcessLifecycleMetadata, lambda record, _: _read_lifecycle(record))
+# In place of the generated one, which knows one field for the exit code.
 converter.register_unstructure_hook(ProcessLifecycleMetadata, _write_lifecycle)
 
 _notification = _register(
@@ -287,39 +360,24 @@ _notification = _register(
     },
 )
 
-HEADER_FIELDS: Mapping[str, _Leaf] = {
-    "event_id": _ID,
-    "session_id": _ID,
-    "loop_id": _ID,
-    "turn_id": _ID,
-    "step_id": _ID,
-    "agent_name": _TEXT_UNLESS_EMPTY,
-    "cause": _CAUSE,
-    "created_at": _TIME,
-    "visibility": _UINT8_UNLESS_ZERO,
-}
-_HEADER = _nested(_register(EventHeader, "header", HEADER_FIELDS))
+# --- events and commands ----------------------------------------------------------------------------------------------
 
-COMMAND_HEADER_FIELDS: Mapping[str, _Leaf] = {
-    "command_id": _ID,
-    "cause": _CAUSE,
-    "agency": _UINT8_UNLESS_ZERO,
-    "created_at": _TIME,
-}
-_COMMAND_HEADER = _nested(_register(CommandHeader, "header", COMMAND_HEADER_FIELDS))
+_event_header = _register(EventHeader, "header", _EVENT_HEADER)
+_command_header = _register(CommandHeader, "header", _COMMAND_HEADER)
 
 for _event_type in PROCESS_EVENT_TYPES.values():
-    _register(
+    _register_enveloped(
         _event_type,
-        "event",
-        {"header": _HEADER, "process": _nested(_Codec(_read_lifecycle, _write_lifecycle))},
+        _event_header,
+        _EVENT_HEADER,
+        {"process": _nested(_lifecycle._replace(write=_write_lifecycle))},
     )
 
-_register(
+_register_enveloped(
     WorkflowActivity,
-    "event",
+    _event_header,
+    _EVENT_HEADER,
     {
-        "header": _HEADER,
         "run_id": _ID,
         "workflow_name": _TEXT,
         "workflow_version": _TEXT,
@@ -333,8 +391,9 @@ _register(
         "occurred_at": _TIME,
     },
 )
-_register(
+_register_enveloped(
     ProcessNotification,
-    "command",
-    {"header": _COMMAND_HEADER, "notification": _nested(_notification)},
+    _command_header,
+    _COMMAND_HEADER,
+    {"notification": _nested(_notification)},
 )

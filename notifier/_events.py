@@ -1,27 +1,27 @@
 """The six events, and when an event is valid.
 
 Five tell a process's life and share one shape: the header and the process's metadata, which must name the same event,
-session and loop.  The sixth tells a workflow's.  The rules are tables, in the order in which they are asked: the type,
-the visibility, the coordinates, what the wire can carry, then the body.  Within a process event the metadata is one
-field, `process`; which of its own fields is wrong is told by the error's `__cause__`.
+session and loop.  The sixth tells a workflow's.  The rules are asked in one order: the type, the visibility, the
+coordinates, what the wire can carry, then the body.  Within a process event the metadata is one field, `process`; which
+of its own fields is wrong is told by the error's `__cause__`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import ClassVar, TypeAlias, TypeVar, final
+from collections.abc import Mapping
+from typing import ClassVar, TypeAlias, final
 
 import attrs
 
-from ._enums import LifecycleKind
+from ._enums import LifecycleKind, Visibility
 from ._errors import InvalidEventError, ProcessLifecycleValidationError
-from ._fields import is_id, is_none, utf8_length
-from ._header import EventHeader, is_cause, is_header, is_visibility
+from ._fields import utf8_length
+from ._header import EventHeader, is_cause
 from ._lifecycle import ProcessLifecycleMetadata
-from ._rules import INVALID, NOT_ZERO, UNKNOWN, UNSET
+from ._rules import INVALID, UNKNOWN, Breach, forbidden_id_rule, required_id_rule
 from ._times import is_time
-from ._workflow import WORKFLOW_RULES
 from ._workflow import WorkflowActivity as WorkflowActivity
+from ._workflow import workflow_breach
 
 
 @attrs.frozen(kw_only=True)
@@ -90,58 +90,6 @@ EVENT_TYPES: Mapping[str, type[Event]] = {
 
 # --- rules ------------------------------------------------------------------------------------------------------------
 
-_E = TypeVar("_E", bound=Event)
-_Rules: TypeAlias = tuple[tuple[str, str, Callable[[_E], bool]], ...]
-
-IDENTITY_RULES: _Rules[Event] = (
-    ("header", INVALID, lambda e: is_header(e.header)),
-    ("visibility", INVALID, lambda e: is_visibility(e.header.visibility)),
-    ("event_id", UNSET, lambda e: not is_none(e.header.event_id)),
-    ("event_id", INVALID, lambda e: is_id(e.header.event_id)),
-    ("session_id", UNSET, lambda e: not is_none(e.header.session_id)),
-    ("session_id", INVALID, lambda e: is_id(e.header.session_id)),
-)
-"""Asked first, of every event."""
-
-OWNED_BY_A_LOOP: _Rules[Event] = (
-    ("loop_id", UNSET, lambda e: not is_none(e.header.loop_id)),
-    ("loop_id", INVALID, lambda e: is_id(e.header.loop_id)),
-    ("turn_id", NOT_ZERO, lambda e: is_none(e.header.turn_id)),
-    ("step_id", NOT_ZERO, lambda e: is_none(e.header.step_id)),
-)
-"""Where a process event belongs."""
-
-OWNED_BY_THE_SESSION: _Rules[Event] = (
-    ("loop_id", NOT_ZERO, lambda e: is_none(e.header.loop_id)),
-    ("turn_id", NOT_ZERO, lambda e: is_none(e.header.turn_id)),
-    ("step_id", NOT_ZERO, lambda e: is_none(e.header.step_id)),
-)
-"""Where a workflow event belongs."""
-
-CARRIED_RULES: _Rules[Event] = (
-    ("agent_name", INVALID, lambda e: utf8_length(e.header.agent_name) is not None),
-    ("cause", INVALID, lambda e: is_cause(e.header.cause)),
-    ("created_at", INVALID, lambda e: is_none(e.header.created_at) or is_time(e.header.created_at)),
-)
-"""What is free in the header, and yet has to be such that the wire can carry it."""
-
-
-def _is_metadata(value: object) -> bool:
-    return isinstance(value, ProcessLifecycleMetadata)
-
-
-PROCESS_RULES: _Rules[ProcessEvent] = (
-    ("process", INVALID, lambda e: _is_metadata(e.process)),
-    ("event_id", INVALID, lambda e: e.process.event_id == e.header.event_id),
-    ("session_id", INVALID, lambda e: e.process.session_id == e.header.session_id),
-    ("loop_id", INVALID, lambda e: e.process.loop_id == e.header.loop_id),
-    ("process", INVALID, lambda e: e.process.kind is e.kind),
-)
-"""The body of a process event; the metadata's own rules (`LIFECYCLE_RULES`) follow, all under `process`."""
-
-_OF_A_PROCESS: _Rules[ProcessEvent] = (*IDENTITY_RULES, *OWNED_BY_A_LOOP, *CARRIED_RULES, *PROCESS_RULES)
-_OF_A_WORKFLOW: _Rules[WorkflowActivity] = (*IDENTITY_RULES, *OWNED_BY_THE_SESSION, *CARRIED_RULES, *WORKFLOW_RULES)
-
 
 def validate_event(event: Event) -> None:
     """Raise `InvalidEventError` with the first field that breaks a rule, and the rule; return if none does.
@@ -151,17 +99,56 @@ def validate_event(event: Event) -> None:
     name = type(event).__name__
     if EVENT_TYPES.get(name) is not type(event):
         raise InvalidEventError(name, "", UNKNOWN)
-    if isinstance(event, WorkflowActivity):
-        _ask(event, _OF_A_WORKFLOW)
-        return
-    _ask(event, _OF_A_PROCESS)
-    try:
-        event.process.validate()
-    except ProcessLifecycleValidationError as error:
-        raise InvalidEventError(name, "process", INVALID) from error
+    breach = _identity_breach(event)
+    if breach is None:
+        breach = workflow_breach(event) if isinstance(event, WorkflowActivity) else _process_breach(event)
+    if breach is not None:
+        raise InvalidEventError(name, breach.field, breach.rule)
+    if not isinstance(event, WorkflowActivity):
+        try:
+            event.process.validate()
+        except ProcessLifecycleValidationError as error:
+            raise InvalidEventError(name, "process", INVALID) from error
 
 
-def _ask(event: _E, rules: _Rules[_E]) -> None:
-    for field, rule, holds in rules:
-        if not holds(event):
-            raise InvalidEventError(type(event).__name__, field, rule)
+def _identity_breach(event: Event) -> Breach | None:
+    """The rules of the header, in the order of the contract; then what is free, but has to fit the wire."""
+    header = event.header
+    if type(header) is not EventHeader:
+        return Breach("header", INVALID)
+    if type(header.visibility) is not Visibility:
+        return Breach("visibility", INVALID)
+    if rule := required_id_rule(header.event_id):
+        return Breach("event_id", rule)
+    if rule := required_id_rule(header.session_id):
+        return Breach("session_id", rule)
+    of_a_loop = not isinstance(event, WorkflowActivity)
+    if rule := required_id_rule(header.loop_id) if of_a_loop else forbidden_id_rule(header.loop_id):
+        return Breach("loop_id", rule)
+    if rule := forbidden_id_rule(header.turn_id):
+        return Breach("turn_id", rule)
+    if rule := forbidden_id_rule(header.step_id):
+        return Breach("step_id", rule)
+    if utf8_length(header.agent_name) is None:
+        return Breach("agent_name", INVALID)
+    if not is_cause(header.cause):
+        return Breach("cause", INVALID)
+    if header.created_at is not None and not is_time(header.created_at):
+        return Breach("created_at", INVALID)
+    return None
+
+
+def _process_breach(event: ProcessEvent) -> Breach | None:
+    """The rules of the body, in the order of the contract; the metadata's own follow, all under `process`."""
+    header, process = event.header, event.process
+    if type(process) is not ProcessLifecycleMetadata:
+        return Breach("process", INVALID)
+    if process.event_id != header.event_id:
+        return Breach("event_id", INVALID)
+    if process.session_id != header.session_id:
+        return Breach("session_id", INVALID)
+    if process.loop_id != header.loop_id:
+        return Breach("loop_id", INVALID)
+    if process.kind is not event.kind:
+        return Breach("process", INVALID)
+    return None

@@ -11,7 +11,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeGuard, TypeVar, cast
+from typing import TypeGuard, cast
 from uuid import UUID
 
 from ._enums import (
@@ -32,63 +32,57 @@ MAX_PROCESS_DIAGNOSTIC_BYTES = 512
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 """The largest record that is read or written, in bytes (16 MiB)."""
 
-_T = TypeVar("_T")
-
-
 # --- converters -------------------------------------------------------------------------------------------------------
 
 
 def optional_id(value: UUID | None) -> UUID | None:
     """`value`, or None for the zero id."""
-    return None if isinstance(value, UUID) and not value.int else value
+    return None if type(value) is UUID and not value.int else value
 
 
 def required_id(value: UUID | None) -> UUID:
     """As `optional_id`, for a field that validation wants set: until validated it may hold None all the same."""
-    return cast("UUID", optional_id(value))
+    return cast("UUID", None) if type(value) is UUID and not value.int else cast("UUID", value)
 
 
-def _member(members: Mapping[object, _T], kind: type, value: object) -> _T:
-    # Exact types only: True and 1.0 equal 1, and would name a member that nobody wrote.
-    return members.get(value, cast("_T", value)) if type(value) is kind else cast("_T", value)
+_KINDS: Mapping[int, LifecycleKind] = {int(member): member for member in LifecycleKind}
+_STATES: Mapping[int, ProcessState] = {int(member): member for member in ProcessState}
+_REASONS: Mapping[int, TerminalReason] = {int(member): member for member in TerminalReason}
+_VISIBILITIES: Mapping[int, Visibility] = {int(member): member for member in Visibility}
+_ACTIVITY_KINDS: Mapping[str, WorkflowActivityKind] = {str(member): member for member in WorkflowActivityKind}
+_RUN_STATUSES: Mapping[str, WorkflowRunStatus] = {str(member): member for member in WorkflowRunStatus}
 
-
-_KINDS: Mapping[object, LifecycleKind] = {int(member): member for member in LifecycleKind}
-_STATES: Mapping[object, ProcessState] = {int(member): member for member in ProcessState}
-_REASONS: Mapping[object, TerminalReason] = {int(member): member for member in TerminalReason}
-_VISIBILITIES: Mapping[object, Visibility] = {int(member): member for member in Visibility}
-_ACTIVITY_KINDS: Mapping[object, WorkflowActivityKind] = {str(member): member for member in WorkflowActivityKind}
-_RUN_STATUSES: Mapping[object, WorkflowRunStatus] = {str(member): member for member in WorkflowRunStatus}
+# Exact types only: True and 1.0 equal 1, and would name a member that nobody wrote.
 
 
 def to_kind(value: int) -> LifecycleKind:
     """The kind that `value` names, or `value` itself."""
-    return _member(_KINDS, int, value)
+    return (_KINDS.get(value) if type(value) is int else None) or cast("LifecycleKind", value)
 
 
 def to_state(value: int) -> ProcessState:
     """The state that `value` names, or `value` itself."""
-    return _member(_STATES, int, value)
+    return (_STATES.get(value) if type(value) is int else None) or cast("ProcessState", value)
 
 
 def to_reason(value: int) -> TerminalReason:
     """The reason that `value` names, or `value` itself."""
-    return _member(_REASONS, int, value)
+    return _REASONS.get(value, cast("TerminalReason", value)) if type(value) is int else cast("TerminalReason", value)
 
 
 def to_visibility(value: int) -> Visibility:
     """The visibility that `value` names, or `value` itself."""
-    return _member(_VISIBILITIES, int, value)
+    return _VISIBILITIES.get(value, cast("Visibility", value)) if type(value) is int else cast("Visibility", value)
 
 
 def to_activity_kind(value: str) -> WorkflowActivityKind:
     """The activity kind that `value` names, or `value` itself."""
-    return _member(_ACTIVITY_KINDS, str, value)
+    return (_ACTIVITY_KINDS.get(value) if type(value) is str else None) or cast("WorkflowActivityKind", value)
 
 
 def to_run_status(value: str) -> WorkflowRunStatus:
     """The run status that `value` names, or `value` itself."""
-    return _member(_RUN_STATUSES, str, value)
+    return (_RUN_STATUSES.get(value) if type(value) is str else None) or cast("WorkflowRunStatus", value)
 
 
 # --- questions --------------------------------------------------------------------------------------------------------

@@ -61,16 +61,6 @@ class EventHeader:
     visibility: Visibility = attrs.field(default=Visibility.PUBLIC, converter=to_visibility)
 
 
-def is_header(value: object) -> bool:
-    """Whether `value` is an `EventHeader`."""
-    return isinstance(value, EventHeader)
-
-
-def is_visibility(value: object) -> bool:
-    """Whether `value` is a member, and not merely an int that equals one."""
-    return isinstance(value, Visibility)
-
-
 def is_agency(value: object) -> bool:
     """Whether `value` can be an agency: a number from 0 to 255, whatever it means."""
     return is_integer(value, 0, 255)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 MAX_DEPTH = 64
 """How deep objects and arrays may nest.  A record nests 3 deep; the reader needs some stack for each level."""
@@ -24,11 +24,18 @@ class Malformed(Exception):  # noqa: N818 - private: each decoder turns it into 
     """The bytes are not what we write; the message says how, for a person, without quoting any value."""
 
 
+def quoted(text: str) -> str:
+    """`text` for a message: on one line, in ASCII, and not long, whatever was in the record."""
+    return ascii(text if len(text) <= 40 else text[:40] + "...")
+
+
 # Strings are taken whole, so that brackets in them do not count.  Possessive, and an unclosed string runs to the end:
 # no byte is looked at twice.
 _STRING_OR_BRACKET = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
+_ESCAPED_KEY_OR_TIME = re.compile(r'\\[^"\\]*"[ \t\n\r]*:|_at"[ \t\n\r]*:[ \t\n\r]*"[^"\\]*\\')
 _STRING_AND_COLON = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"([ \t\n\r]*+:)?', re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read_json(data: bytes) -> Any:
@@ -44,8 +51,10 @@ def read_json(data: bytes) -> Any:
         raise Malformed(f"not JSON at character {error.pos}: {error.msg}") from None
     # Escapes are rare, and only they can make a lone surrogate or hide behind a time.
     if "\\" in text:
-        _refuse_escaped_times(text)
-        value = _replacing_surrogates(value)
+        if _ESCAPED_KEY_OR_TIME.search(text):
+            _refuse_escaped_times(text)
+        if _ESCAPED_SURROGATE.search(text):
+            value = _replacing_surrogates(value)
     return value
 
 
@@ -84,21 +93,36 @@ def _replacing_surrogates(value: Any) -> Any:
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", value)
     if type(value) is dict:
-        record = cast("dict[str, Any]", value)
+        record: dict[str, Any] = value
         return {key: _replacing_surrogates(item) for key, item in record.items()}
     if type(value) is list:
-        items = cast("list[Any]", value)
+        items: list[Any] = value
         return [_replacing_surrogates(item) for item in items]
     return value
 
 
+_TWICE = "a key comes twice in one object"
+
+
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     record = dict(pairs)
-    names = "\n".join(record)
-    distinct = len(record) if names == names.lower() else len({key.lower() for key in record})
-    if distinct != len(pairs):
-        raise Malformed("a key comes twice in one object")
+    if len(record) != len(pairs):
+        raise Malformed(_TWICE)
     return record
+
+
+def refuse_folded_duplicates(value: Any) -> None:
+    """Refuse keys of one object that differ in case alone, at any depth: the reference takes them for the same key."""
+    if type(value) is dict:
+        record: dict[str, Any] = value
+        if len({key.lower() for key in record}) != len(record):
+            raise Malformed(_TWICE)
+        for item in record.values():
+            refuse_folded_duplicates(item)
+    elif type(value) is list:
+        items: list[Any] = value
+        for item in items:
+            refuse_folded_duplicates(item)
 
 
 def _integer(text: str) -> int | float:
@@ -120,11 +144,13 @@ _DECODER = json.JSONDecoder(
 )
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False)
 
-_ESCAPED = re.compile("[<>&\u2028\u2029]")
-_ESCAPES = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+_ESCAPES = tuple((character, f"\\u{ord(character):04x}") for character in "<>&\u2028\u2029")
 
 
 def write_json(record: dict[str, Any]) -> bytes:
     """`record` as bytes.  Its strings must have a UTF-8 form."""
-    # These characters can only stand inside strings, so escaping them in the finished text is safe.
-    return _ESCAPED.sub(lambda found: _ESCAPES[found[0]], _ENCODER.encode(record)).encode()
+    text = _ENCODER.encode(record)
+    for character, escape in _ESCAPES:
+        # They can only stand inside strings, so escaping them in the finished text is safe.
+        text = text.replace(character, escape)
+    return text.encode()

@@ -1,14 +1,12 @@
 """One lifecycle event of one process, without its envelope.
 
-The rules are a table, `LIFECYCLE_RULES`, in the order in which they are asked: the first that does not hold names the
-field.  Times that are equal are in order everywhere.  A reason has no range of its own: a number that names none falls
-under `state_reason`.
+The rules stand in `_first_invalid_field`, in the order in which they are asked: the first that does not hold names the
+field.  Which kind goes with which state, reason and fields is the table in `_matrix`.  Equal times are in order.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from datetime import datetime
 from typing import final
 from uuid import UUID
@@ -29,7 +27,7 @@ from ._fields import (
     to_state,
 )
 from ._matrix import LIFECYCLE_SHAPES, may_carry_diagnostic
-from ._times import instant, is_time, required_time, set_time
+from ._times import in_order, is_time, required_time, set_time
 
 _HANDLE = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_PROCESS_HANDLE_BYTES}}}")
 
@@ -66,9 +64,9 @@ class ProcessLifecycleMetadata:
 
     def validate(self) -> None:
         """Raise `ProcessLifecycleValidationError` with the first field that breaks a rule; return if none does."""
-        for field, holds in LIFECYCLE_RULES:
-            if not holds(self):
-                raise ProcessLifecycleValidationError(field)
+        field = _first_invalid_field(self)
+        if field is not None:
+            raise ProcessLifecycleValidationError(field)
 
 
 def is_handle(value: object) -> bool:
@@ -76,62 +74,43 @@ def is_handle(value: object) -> bool:
     return isinstance(value, str) and _HANDLE.fullmatch(value) is not None
 
 
-def _started_in_order(m: ProcessLifecycleMetadata) -> bool:
-    started = m.process_started_at
-    return started is None or (is_time(started) and instant(started) >= instant(m.process_created_at))
-
-
-def _finished_in_order(m: ProcessLifecycleMetadata) -> bool:
-    finished, started = m.process_finished_at, m.process_started_at
-    if finished is None:
-        return True
-    return is_time(finished) and instant(finished) >= instant(m.process_created_at if started is None else started)
-
-
-def _state_and_reason_agree(m: ProcessLifecycleMetadata) -> bool:
+def _first_invalid_field(m: ProcessLifecycleMetadata) -> str | None:
+    """The rules, in the order of the contract.  A number that names no member is refused by its type."""
+    created, started, finished = m.process_created_at, m.process_started_at, m.process_finished_at
+    if not is_id(m.event_id):
+        return "event_id"
+    if type(m.kind) is not LifecycleKind:
+        return "kind"
+    if not is_id(m.session_id):
+        return "session_id"
+    if not is_id(m.loop_id):
+        return "loop_id"
+    if not is_handle(m.process_handle):
+        return "process_handle"
+    if not is_id(m.origin_execution_id):
+        return "origin_execution_id"
+    if type(m.state) is not ProcessState:
+        return "state"
+    if not is_time(created):
+        return "process_created_at"
+    if started is not None and not (is_time(started) and in_order(created, started)):
+        return "process_started_at"
+    if finished is not None and not (is_time(finished) and in_order(started or created, finished)):
+        return "process_finished_at"
+    if not is_text(m.diagnostic, MAX_PROCESS_DIAGNOSTIC_BYTES):
+        return "diagnostic"
+    if m.diagnostic and not may_carry_diagnostic(m.kind, m.state):
+        return "diagnostic"
+    if m.exit_code is not None and not is_integer(m.exit_code, _INT32_MIN, _INT32_MAX):
+        return "exit_code"
+    # A reason has no range of its own: a number that names none is in no row.
     shape = LIFECYCLE_SHAPES.get((m.kind, m.state))
-    return shape is not None and is_reason(m.reason) and m.reason in shape.reasons
-
-
-def _fields_agree(m: ProcessLifecycleMetadata) -> bool:
-    shape = LIFECYCLE_SHAPES[m.kind, m.state]
-    return (
-        shape.started.allows(m.process_started_at is not None)
-        and shape.finished.allows(m.process_finished_at is not None)
+    if shape is None or type(m.reason) is not TerminalReason or m.reason not in shape.reasons:
+        return "state_reason"
+    if not (
+        shape.started.allows(started is not None)
+        and shape.finished.allows(finished is not None)
         and shape.exit_code.allows(m.exit_code is not None)
-    )
-
-
-def is_kind(value: object) -> bool:
-    """Whether `value` is a member, and not merely an int that equals one."""
-    return isinstance(value, LifecycleKind)
-
-
-def is_state(value: object) -> bool:
-    """Whether `value` is a member, and not merely an int that equals one."""
-    return isinstance(value, ProcessState)
-
-
-def is_reason(value: object) -> bool:
-    """Whether `value` is a member, and not merely an int that equals one."""
-    return isinstance(value, TerminalReason)
-
-
-LIFECYCLE_RULES: tuple[tuple[str, Callable[[ProcessLifecycleMetadata], bool]], ...] = (
-    ("event_id", lambda m: is_id(m.event_id)),
-    ("kind", lambda m: is_kind(m.kind)),
-    ("session_id", lambda m: is_id(m.session_id)),
-    ("loop_id", lambda m: is_id(m.loop_id)),
-    ("process_handle", lambda m: is_handle(m.process_handle)),
-    ("origin_execution_id", lambda m: is_id(m.origin_execution_id)),
-    ("state", lambda m: is_state(m.state)),
-    ("process_created_at", lambda m: is_time(m.process_created_at)),
-    ("process_started_at", _started_in_order),
-    ("process_finished_at", _finished_in_order),
-    ("diagnostic", lambda m: is_text(m.diagnostic, MAX_PROCESS_DIAGNOSTIC_BYTES)),
-    ("diagnostic", lambda m: not m.diagnostic or may_carry_diagnostic(m.kind, m.state)),
-    ("exit_code", lambda m: m.exit_code is None or is_integer(m.exit_code, _INT32_MIN, _INT32_MAX)),
-    ("state_reason", _state_and_reason_agree),
-    ("lifecycle_fields", _fields_agree),
-)
-"""Each rule with the field that it names, in the order in which they are asked."""
+    ):
+        return "lifecycle_fields"
+    return None

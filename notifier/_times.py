@@ -13,7 +13,7 @@ Rules
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import TypeGuard, cast
 
 # Naive on purpose: `instant` takes the offset off by itself.
@@ -34,6 +34,8 @@ def is_time(value: object) -> TypeGuard[datetime]:
     """Whether `value` is a `datetime` that knows its offset."""
     if not isinstance(value, datetime) or value.tzinfo is None:
         return False
+    if type(value.tzinfo) is timezone:
+        return True
     try:
         return value.utcoffset() is not None
     except Exception:
@@ -46,6 +48,14 @@ def instant(value: datetime) -> timedelta:
     offset = value.utcoffset()
     assert offset is not None  # noqa: S101 - the callers have asked `is_time`
     return value.replace(tzinfo=None) - _YEAR_ONE - offset
+
+
+def in_order(earlier: datetime, later: datetime) -> bool:
+    """Whether `later` is no earlier an instant than `earlier`; both must be aware."""
+    if type(earlier.tzinfo) is timezone and type(later.tzinfo) is timezone:
+        return earlier <= later
+    # Within one zone Python compares wall clocks, which go back once a year.
+    return instant(earlier) <= instant(later)
 
 
 def set_time(value: datetime | None) -> datetime | None:
@@ -63,12 +73,11 @@ def required_time(value: datetime | None) -> datetime:
 
 def write_time(value: datetime) -> str:
     """RFC 3339, as the rules above say; `value` must be aware."""
-    text = value.replace(tzinfo=None).isoformat()
-    if value.microsecond:
-        text = text.rstrip("0")
     if value.tzinfo is UTC:
-        return text + "Z"
-    return text + _write_offset(cast("timedelta", value.utcoffset()))
+        text, zone = value.isoformat()[: -len("+00:00")], "Z"
+    else:
+        text, zone = value.replace(tzinfo=None).isoformat(), _write_offset(cast("timedelta", value.utcoffset()))
+    return (text.rstrip("0") if value.microsecond else text) + zone
 
 
 def _write_offset(offset: timedelta) -> str:

@@ -12,14 +12,11 @@ validated.  Only a `LastwordError` leaves these functions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
-
-from cattrs.errors import ForbiddenExtraKeysError
 
 from ._commands import ProcessNotification, validate_command
 from ._completion import ProcessCompletionNotification
-from ._converter import COMMAND_HEADER_FIELDS, HEADER_FIELDS, converter, object_of
+from ._converter import converter, object_of
 from ._errors import (
     CommandDecodeError,
     EventDecodeError,
@@ -30,7 +27,7 @@ from ._errors import (
 )
 from ._events import EVENT_TYPES, Event, validate_event
 from ._fields import MAX_EVENT_BYTES
-from ._json import Malformed, read_json, write_json
+from ._json import Malformed, quoted, read_json, refuse_folded_duplicates, write_json
 from ._lifecycle import ProcessLifecycleMetadata
 
 SCHEMA_VERSION = 1
@@ -61,15 +58,16 @@ def decode_event(data: bytes) -> Event:
         record = _record(data)
         name = _type_of(record)
         version = _version_of(record)
+        if version > SCHEMA_VERSION or name not in EVENT_TYPES:
+            # All other keys that differ from ours in case alone are refused below, as unknown.
+            refuse_folded_duplicates(record)
         if version > SCHEMA_VERSION:
             raise UnsupportedSchemaError(_unsupported(version))
         if name not in EVENT_TYPES:
-            raise UnknownEventTypeError(f"unknown event type {_quoted(name)}")
-        event: Event = converter.structure(_with_header(record, HEADER_FIELDS), EVENT_TYPES[name])
+            raise UnknownEventTypeError(f"unknown event type {quoted(name)}")
+        event: Event = converter.structure(record, EVENT_TYPES[name])
     except Malformed as fault:
         raise EventDecodeError(str(fault)) from None
-    except ForbiddenExtraKeysError as fault:
-        raise EventDecodeError(_unknown_keys(fault)) from None
     validate_event(event)
     return event
 
@@ -84,8 +82,6 @@ def decode_lifecycle(data: bytes) -> ProcessLifecycleMetadata:
         metadata = converter.structure(_record(data), ProcessLifecycleMetadata)
     except Malformed as fault:
         raise EventDecodeError(str(fault)) from None
-    except ForbiddenExtraKeysError as fault:
-        raise EventDecodeError(_unknown_keys(fault)) from None
     metadata.validate()
     return metadata
 
@@ -112,15 +108,13 @@ def decode_command(data: bytes) -> ProcessNotification:
         record = _record(data)
         name = _type_of(record)
         if name != ProcessNotification.__name__:
-            raise UnknownCommandTypeError(f"unknown command type {_quoted(name)}")
+            raise UnknownCommandTypeError(f"unknown command type {quoted(name)}")
         version = _version_of(record)
         if version > SCHEMA_VERSION:
             raise UnsupportedSchemaError(_unsupported(version))
-        command = converter.structure(_with_header(record, COMMAND_HEADER_FIELDS), ProcessNotification)
+        command = converter.structure(record, ProcessNotification)
     except Malformed as fault:
         raise CommandDecodeError(str(fault)) from None
-    except ForbiddenExtraKeysError as fault:
-        raise CommandDecodeError(_unknown_keys(fault)) from None
     validate_command(command)
     return command
 
@@ -135,8 +129,6 @@ def decode_completion(data: bytes) -> ProcessCompletionNotification:
         notification = converter.structure(_record(data), ProcessCompletionNotification)
     except Malformed as fault:
         raise CommandDecodeError(str(fault)) from None
-    except ForbiddenExtraKeysError as fault:
-        raise CommandDecodeError(_unknown_keys(fault)) from None
     notification.validate()
     return notification
 
@@ -178,26 +170,9 @@ def _version_of(record: _Record) -> int:
     return version
 
 
-def _with_header(record: _Record, header_fields: Mapping[str, object]) -> _Record:
-    """`record` with its header, which lies flat on the wire, in an object of its own, as it is in the value."""
-    if "header" in record:
-        raise Malformed("unknown key 'header'")
-    header = {key: record.pop(key) for key in header_fields if key in record}
-    return {"header": header, **record}
-
-
 def _too_large(size: int) -> str:
     return f"a record of {size} bytes; at most {MAX_EVENT_BYTES} are read or written"
 
 
 def _unsupported(version: int) -> str:
     return f"schema version {version}; this library reads up to {SCHEMA_VERSION}: upgrade it to read the record"
-
-
-def _unknown_keys(fault: ForbiddenExtraKeysError) -> str:
-    return f"unknown key {_quoted(min(fault.extra_fields))}"
-
-
-def _quoted(text: str) -> str:
-    """`text` for a message: on one line, in ASCII, and not long, whatever was in the record."""
-    return ascii(text if len(text) <= 40 else text[:40] + "...")

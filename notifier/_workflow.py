@@ -1,6 +1,6 @@
 """What happens in a workflow, told to the whole session.
 
-The rules of the body are a table, `WORKFLOW_RULES`, in the order in which they are asked.  There is no rule that pairs
+The rules of the body stand in `workflow_breach`, in the order in which they are asked.  There is no rule that pairs
 a kind with a status, or a kind with a vertex: `run_completed` may say `failed`, and any kind may name a vertex or none.
 Lengths are bytes of UTF-8.  Letters and digits are Unicode's, by the tables of the running Python.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
 from datetime import datetime
 from typing import final
 from uuid import UUID
@@ -26,10 +25,9 @@ from ._fields import (
     required_id,
     to_activity_kind,
     to_run_status,
-    utf8_length,
 )
 from ._header import EventHeader
-from ._rules import INVALID, UNSET
+from ._rules import INVALID, UNSET, Breach, required_id_rule
 from ._times import is_time, required_time
 
 MAX_WORKFLOW_VERSION_BYTES = 64
@@ -82,10 +80,6 @@ class WorkflowActivity:
     occurred_at: datetime = attrs.field(converter=required_time)
 
 
-def _is_empty(value: object) -> bool:
-    return value == ""
-
-
 def _is_name(value: object) -> bool:
     return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
@@ -108,16 +102,39 @@ def _is_line(value: object, most: int) -> bool:
     return not value or (value.strip(_BLANKS) != "" and _CONTROL.search(value) is None)
 
 
-def _is_activity_kind(value: object) -> bool:
-    return isinstance(value, WorkflowActivityKind)
-
-
-def _is_run_status(value: object) -> bool:
-    return isinstance(value, WorkflowRunStatus)
-
-
-def _vertex_goes_with_label(a: WorkflowActivity) -> bool:
-    return is_id(a.vertex_id) or (is_none(a.vertex_id) and not utf8_length(a.vertex_label))
+def workflow_breach(a: WorkflowActivity) -> Breach | None:
+    """The rules of the body, in the order of the contract; the header's have been asked before."""
+    if a.header.visibility is not Visibility.PUBLIC:
+        return Breach("visibility", INVALID)
+    if rule := required_id_rule(a.run_id):
+        return Breach("run_id", rule)
+    if a.workflow_name == "":
+        return Breach("workflow_name", UNSET)
+    if not _is_name(a.workflow_name):
+        return Breach("workflow_name", INVALID)
+    if a.workflow_version == "":
+        return Breach("workflow_version", UNSET)
+    if not _is_version(a.workflow_version):
+        return Breach("workflow_version", INVALID)
+    if type(a.kind) is not WorkflowActivityKind:
+        return Breach("kind", INVALID)
+    if type(a.status) is not WorkflowRunStatus:
+        return Breach("status", INVALID)
+    if a.vertex_id is not None and not is_id(a.vertex_id):
+        return Breach("vertex_id", INVALID)
+    if a.vertex_id is None and a.vertex_label != "":
+        return Breach("vertex_id", INVALID)
+    if not _is_line(a.vertex_label, MAX_VERTEX_LABEL_BYTES):
+        return Breach("vertex_label", INVALID)
+    if not _is_progress(a):
+        return Breach("progress", INVALID)
+    if not _is_line(a.message, MAX_WORKFLOW_MESSAGE_BYTES):
+        return Breach("message", INVALID)
+    if is_none(a.occurred_at):
+        return Breach("occurred_at", UNSET)
+    if not is_time(a.occurred_at):
+        return Breach("occurred_at", INVALID)
+    return None
 
 
 def _is_progress(a: WorkflowActivity) -> bool:
@@ -126,23 +143,3 @@ def _is_progress(a: WorkflowActivity) -> bool:
         and is_integer(a.total_vertices, 0, MAX_WORKFLOW_VERTICES)
         and a.completed_vertices <= a.total_vertices
     )
-
-
-WORKFLOW_RULES: tuple[tuple[str, str, Callable[[WorkflowActivity], bool]], ...] = (
-    ("visibility", INVALID, lambda a: a.header.visibility is Visibility.PUBLIC),
-    ("run_id", UNSET, lambda a: not is_none(a.run_id)),
-    ("run_id", INVALID, lambda a: is_id(a.run_id)),
-    ("workflow_name", UNSET, lambda a: not _is_empty(a.workflow_name)),
-    ("workflow_name", INVALID, lambda a: _is_name(a.workflow_name)),
-    ("workflow_version", UNSET, lambda a: not _is_empty(a.workflow_version)),
-    ("workflow_version", INVALID, lambda a: _is_version(a.workflow_version)),
-    ("kind", INVALID, lambda a: _is_activity_kind(a.kind)),
-    ("status", INVALID, lambda a: _is_run_status(a.status)),
-    ("vertex_id", INVALID, _vertex_goes_with_label),
-    ("vertex_label", INVALID, lambda a: _is_line(a.vertex_label, MAX_VERTEX_LABEL_BYTES)),
-    ("progress", INVALID, _is_progress),
-    ("message", INVALID, lambda a: _is_line(a.message, MAX_WORKFLOW_MESSAGE_BYTES)),
-    ("occurred_at", UNSET, lambda a: not is_none(a.occurred_at)),
-    ("occurred_at", INVALID, lambda a: is_time(a.occurred_at)),
-)
-"""Each rule of the body with the field that it names, in the order in which they are asked."""
