@@ -12,7 +12,7 @@ import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 import cattrs
@@ -22,9 +22,9 @@ from ._commands import CommandHeader, ProcessNotification
 from ._completion import ProcessCompletionNotification
 from ._events import PROCESS_EVENT_TYPES, WorkflowActivity
 from ._header import NO_CAUSE, Cause, EventHeader
-from ._json import Malformed, quoted
+from ._json import Malformed, is_object, quoted
 from ._lifecycle import ProcessLifecycleMetadata
-from ._times import read_time, write_time
+from ._times import MAX_TIME_LENGTH, read_time, write_time
 
 _Read: TypeAlias = Callable[[Any, Any], Any]
 _Write: TypeAlias = Callable[[Any], Any]
@@ -73,8 +73,8 @@ def _time_reader(name: str) -> _Read:
     def read(value: Any, _: Any) -> datetime | None:
         if value is None:
             return None
-        time = read_time(value) if type(value) is str else None
-        if time is None:
+        # The length is asked first so that the cache behind `read_time` holds nothing that is long.
+        if type(value) is not str or len(value) > MAX_TIME_LENGTH or (time := read_time(value)) is None:
             raise Malformed(f"{name}: expected a time of RFC 3339")
         return time
 
@@ -156,6 +156,11 @@ converter = cattrs.Converter()
 
 
 _Prepare: TypeAlias = Callable[[_Object], None]
+_Finish: TypeAlias = Callable[[_Object], _Object]
+
+
+def _without_none(fields: _Object) -> _Object:
+    return {key: item for key, item in fields.items() if item is not None}
 
 
 class _Codec(NamedTuple):
@@ -177,10 +182,12 @@ def _register(
     *,
     keys: Iterable[str] | None = None,
     prepare: _Prepare | None = None,
+    finish: _Finish = _without_none,
 ) -> _Codec:
     """Generate and register both directions of `cls`, all of whose fields `leaves` names.
 
-    `keys` are the object's keys where they are not the fields' names; then `prepare` makes the one of the other.
+    `keys` are the object's keys where they are not the fields' names; then `prepare` makes the fields of a complete
+    object, and `finish` the object of the fields.
     """
     # Typed loosely for cattrs' sake, whose own keyword options share the space of the fields' names.
     fields: dict[str, Any] = {
@@ -204,7 +211,7 @@ def _register(
         return structure(record, cls)
 
     def write(value: Any) -> _Object:
-        return {key: item for key, item in unstructure(value).items() if item is not None}
+        return finish(unstructure(value))
 
     converter.register_structure_hook(cls, lambda record, _: read(record))
     converter.register_unstructure_hook(cls, write)
@@ -215,9 +222,9 @@ def object_of(name: str, value: Any) -> _Object:
     """`value`, which must be an object; null is one that is zero throughout."""
     if value is None:
         return {}
-    if type(value) is not dict:
+    if not is_object(value):
         raise Malformed(f"{name}: expected an object")
-    return cast("_Object", value)
+    return value
 
 
 def _nested(codec: _Codec) -> _Leaf:
@@ -325,27 +332,28 @@ def _join_exit_code(complete: _Object) -> None:
         complete["exit_code"] = UnflaggedExitCode(code) if code else None
 
 
+def _split_exit_code(fields: _Object) -> _Object:
+    record: _Object = {}
+    for key, item in fields.items():
+        if item is None:
+            continue
+        if key == "exit_code":
+            record["has_exit_code"] = True
+            if item == 0:
+                continue
+        record[key] = item
+    return record
+
+
 _lifecycle = _register(
     ProcessLifecycleMetadata,
     "process",
     _LIFECYCLE,
     keys=(*_LIFECYCLE, "has_exit_code"),
     prepare=_join_exit_code,
+    finish=_split_exit_code,
 )
 
-
-def _write_lifecycle(value: ProcessLifecycleMetadata) -> _Object:
-    record: _Object = {}
-    for key, item in _lifecycle.write(value).items():
-        if key == "exit_code":
-            record["has_exit_code"] = True
-        if key != "exit_code" or item:
-            record[key] = item
-    return record
-
-
-# In place of the generated one, which knows one field for the exit code.
-converter.register_unstructure_hook(ProcessLifecycleMetadata, _write_lifecycle)
 
 _notification = _register(
     ProcessCompletionNotification,
@@ -370,7 +378,7 @@ for _event_type in PROCESS_EVENT_TYPES.values():
         _event_type,
         _event_header,
         _EVENT_HEADER,
-        {"process": _nested(_lifecycle._replace(write=_write_lifecycle))},
+        {"process": _nested(_lifecycle)},
     )
 
 _register_enveloped(

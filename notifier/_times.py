@@ -12,6 +12,7 @@ Rules
 
 from __future__ import annotations
 
+import functools
 import re
 from datetime import UTC, datetime, timedelta, timezone
 from typing import TypeGuard, cast
@@ -89,6 +90,12 @@ def _write_offset(offset: timedelta) -> str:
     return f"{sign}{minutes // 60:02d}:{minutes % 60:02d}"
 
 
+MAX_TIME_LENGTH = len("2026-03-14T15:09:26.123456789+05:30")
+"""The longest text that is a time."""
+
+
+# The events of one process repeat its times; a datetime cannot be changed, so sharing one is safe.
+@functools.lru_cache(maxsize=1024)
 def read_time(text: str) -> datetime | None:
     """The time that `text` writes; None where it writes none of the form above, or a day that does not exist."""
     if _RFC3339.fullmatch(text) is None:

@@ -35,6 +35,8 @@ SCHEMA_VERSION = 1
 
 _Record = dict[str, Any]
 
+_EVENT_READERS = {name: converter.get_structure_hook(cls) for name, cls in EVENT_TYPES.items()}
+
 
 # --- events -----------------------------------------------------------------------------------------------------------
 
@@ -63,9 +65,10 @@ def decode_event(data: bytes) -> Event:
             refuse_folded_duplicates(record)
         if version > SCHEMA_VERSION:
             raise UnsupportedSchemaError(_unsupported(version))
-        if name not in EVENT_TYPES:
+        read = _EVENT_READERS.get(name)
+        if read is None:
             raise UnknownEventTypeError(f"unknown event type {quoted(name)}")
-        event: Event = converter.structure(record, EVENT_TYPES[name])
+        event: Event = read(record, None)
     except Malformed as fault:
         raise EventDecodeError(str(fault)) from None
     validate_event(event)
