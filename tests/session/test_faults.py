@@ -1,0 +1,370 @@
+"""What a broken journal, a second opener and a cancellation leave behind: nothing lost, nothing told twice."""
+
+from __future__ import annotations
+
+import random
+import threading
+from typing import Any
+
+import anyio
+import attrs
+import pytest
+from manual_clock import ManualClock
+from session_ground import FaultyJournal, Ground
+from session_values import LOOP_A, MAIN, Job
+
+from lastword.notifier import (
+    Appended,
+    Disposition,
+    Duplicate,
+    IdempotencyCollisionError,
+    InvalidEventError,
+    JournalFencedError,
+    JournalUnavailableError,
+    LifecycleKind,
+    ProcessNotificationOwnerMismatchError,
+    ProcessState,
+    SecondTerminal,
+    SecondTerminalError,
+)
+from lastword.session import EventFilter, LoopScope
+
+EVERYTHING = EventFilter(enduring=LoopScope.all())
+
+
+# --- unknown commits --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", ["before", "after"])
+async def test_an_unknown_commit_is_asked_again_by_id(ground: Ground, fault: str) -> None:
+    """After a fault the journal is reopened with the same epoch and the batch appended again; it is there once."""
+    journal = FaultyJournal(ground.journal())
+    job = Job()
+    async with ground.open(journal=journal) as session:
+        loop = session.open_loop()
+        journal.faults.append(fault)
+        results = await session.deliver(job.end_unit())
+        expected = Appended if fault == "before" else Duplicate
+        assert [(type(result), result.seq) for result in results] == [(expected, 2), (expected, 3)]
+        assert journal.reopened == [1]
+        assert journal.epoch() == 1
+        notice = await loop.receive()
+        assert notice.notification == job.notification()
+        with pytest.raises(anyio.WouldBlock):
+            loop.receive_nowait()
+        journal.faults.append(fault)
+        await notice.ack()
+        assert loop.held == 0
+    async with ground.open() as session:
+        assert await session.loops() == []
+
+
+async def test_what_a_lost_commit_had_written_is_told_after_the_reopening(ground: Ground) -> None:
+    """The producer gives up after an unknown commit; the loop and the subscribers learn of it all the same, once."""
+    journal = FaultyJournal(ground.journal())
+    lost, other = Job(), Job()
+    async with ground.open(journal=journal) as session, session.subscribe(EVERYTHING) as deliveries:
+        loop = session.open_loop()
+        journal.faults += ["after", "before"]
+        with pytest.raises(JournalUnavailableError, match="disk is full"):
+            await session.deliver(lost.end_unit())
+        assert loop.held == 1  # read back at the reopening between the two tries
+        await session.deliver(other.end_unit())
+        assert await session.deliver(lost.end_unit()) == [Duplicate(2, consumed=False), Duplicate(3, consumed=False)]
+        assert [(await loop.receive()).journal_seq for _ in range(2)] == [3, 5]
+        assert [(await anext(deliveries)).journal_seq for _ in range(2)] == [2, 4]
+        with pytest.raises(anyio.WouldBlock):
+            loop.receive_nowait()
+
+
+async def test_a_journal_that_is_down_fails_typed_and_comes_back(ground: Ground) -> None:
+    """While nothing works every call says so; when it works again the same calls do, and nothing was lost."""
+    journal = FaultyJournal(ground.journal())
+    job = Job()
+    async with ground.open(journal=journal) as session:
+        loop = session.open_loop()
+        await session.deliver(job.end_unit())
+        notice = await loop.receive()
+        journal.down = True
+        for call in (lambda: session.deliver(Job().end_unit()), notice.ack, session.loops, session.unacknowledged):
+            with pytest.raises(JournalUnavailableError):
+                await call()
+        assert loop.held == 1
+        journal.down = False
+        await notice.ack()
+        assert loop.held == 0
+        assert journal.epoch() == 1
+
+
+async def test_a_window_that_cannot_be_read_is_tried_again(ground: Ground) -> None:
+    """A receiver waits out a journal that is down, with backoff on the session's clock, and gets its notice."""
+    journal, clock = FaultyJournal(ground.journal()), ManualClock()
+    job = Job()
+    with anyio.fail_after(30):
+        async with ground.open(journal=journal, clock=clock, rng=random.Random(1)) as session:
+            await session.deliver(job.end_unit())
+            journal.down = True
+            loop = session.open_loop()
+            async with anyio.create_task_group() as tasks:
+
+                @tasks.start_soon
+                async def receive() -> None:
+                    notice = await loop.receive()
+                    assert notice.notification == job.notification()
+
+                while clock.next_deadline is None:
+                    await anyio.wait_all_tasks_blocked()
+                journal.down = False
+                clock.advance(clock.next_deadline - clock.monotonic())
+
+
+async def test_a_window_that_could_not_be_read_is_filled_by_the_next_commit(ground: Ground) -> None:
+    """When something else shows that the journal works again, nobody waits for a backoff."""
+    journal = FaultyJournal(ground.journal())
+    waiting = Job()
+    async with ground.open(journal=journal) as session:
+        await session.deliver(waiting.end_unit())
+        journal.down = True
+        loop = session.open_loop()
+        with pytest.raises(JournalUnavailableError):
+            await session.loops()
+        journal.down = False
+        await session.deliver(Job(LOOP_A).end_unit())
+        await session.loops()
+        assert loop.receive_nowait().notification == waiting.notification()
+
+
+async def test_a_poisonous_unit_does_not_take_its_batch_with_it(ground: Ground) -> None:
+    """A unit on which the backend chokes fails alone."""
+    journal = FaultyJournal(ground.journal())
+    inner = journal.inner.append_many
+
+    def choking(units: Any) -> Any:
+        if any(record.subject == "poison" for unit in units for record in unit):
+            raise RuntimeError("nobody foresaw this")
+        return inner(units)
+
+    journal.inner.append_many = choking  # type: ignore[method-assign]
+    good, poison = [Job() for _ in range(4)], Job(handle="poison")
+    failed: list[Exception] = []
+    async with ground.open(journal=journal) as session:
+        journal.gate = None if ground.inline else threading.Event()
+
+        async def deliver(job: Job) -> None:
+            try:
+                await session.deliver(job.end_unit())
+            except RuntimeError as error:
+                failed.append(error)
+
+        async with anyio.create_task_group() as tasks:
+            for job in (good[0], good[1], poison, good[2], good[3]):
+                tasks.start_soon(deliver, job)
+            await anyio.wait_all_tasks_blocked()
+            if journal.gate is not None:
+                journal.gate.set()
+        assert len(failed) == 1
+        assert await session.loops() == [(MAIN, 4)]
+
+
+# --- the fence --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_second_opener_fences_the_first(ground: Ground) -> None:
+    """The older session can write nothing, tells everybody who waits in it, and leaves its block cleanly."""
+    job = Job()
+    with anyio.fail_after(30):
+        async with ground.open() as old:
+            loop = old.open_loop()
+            await old.deliver(job.end_unit())
+            notice = await loop.receive()
+            ended: list[str] = []
+
+            async def receive() -> None:
+                with pytest.raises(JournalFencedError):
+                    await loop.receive()
+                ended.append("loop")
+
+            async def listen() -> None:
+                async with old.subscribe(EVERYTHING) as deliveries:
+                    with pytest.raises(JournalFencedError):
+                        await anext(deliveries)
+                ended.append("subscription")
+
+            async with anyio.create_task_group() as tasks, ground.open() as new:
+                tasks.start_soon(receive)
+                tasks.start_soon(listen)
+                await anyio.wait_all_tasks_blocked()
+                for call in (
+                    notice.ack,
+                    lambda: old.deliver(Job().end_unit()),
+                    lambda: old.deliver(job.end_unit()),
+                    lambda: old.notify_process_completion(Job().notification()),
+                    old.loops,
+                ):
+                    with pytest.raises(JournalFencedError):
+                        await call()
+                with pytest.raises(JournalFencedError):
+                    old.open_loop(LOOP_A)
+                taken_over = await new.open_loop().receive()
+                assert taken_over.notification == job.notification()
+                await taken_over.ack()
+            assert sorted(ended) == ["loop", "subscription"]
+
+
+async def test_a_reopening_after_a_takeover_is_fenced(ground: Ground) -> None:
+    """A fault, and by the time of the reopening another opener has come: the old session does not take it back."""
+    journal = FaultyJournal(ground.journal())
+    async with ground.open(journal=journal) as old:
+        old.open_loop()
+        async with ground.open() as new:
+            journal.faults.append("before")
+            with pytest.raises(JournalFencedError):
+                await old.deliver(Job().end_unit())
+            assert await new.deliver(Job().end_unit()) == [Appended(3), Appended(4)]
+
+
+# --- cancellation -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_cancelled_delivery_is_known_by_its_retry(ground: Ground) -> None:
+    """Cancelled while the writer is at work: it may be done, the handler tells it, and the retry is a duplicate."""
+    journal = FaultyJournal(ground.journal())
+    job = Job()
+    async with ground.open(journal=journal) as session:
+        loop = session.open_loop()
+        await _cancelled(ground, journal, lambda: session.deliver(job.end_unit()))
+        with anyio.fail_after(10):
+            notice = await loop.receive()
+        results = await session.deliver(job.end_unit())
+        assert results == [Duplicate(2, consumed=False), Duplicate(3, consumed=False)]
+
+        await _cancelled(ground, journal, notice.ack)
+        await session.loops()  # the queue's next job: what was cancelled is done before it
+        assert loop.held == 0
+        await notice.ack()
+        assert await session.loops() == [(MAIN, 0)]
+
+        told = Job()
+        await _cancelled(ground, journal, lambda: session.notify_process_completion(told.notification()))
+        assert await session.notify_process_completion(told.notification()) is Disposition.DUPLICATE
+
+
+async def _cancelled(ground: Ground, journal: FaultyJournal, call: Any) -> None:
+    """Cancel `call` while the journal is at work on it (with a thread), or before its checkpoint (without)."""
+    with anyio.fail_after(30):
+        if ground.inline:
+            with anyio.CancelScope() as scope:
+                scope.cancel()
+                await call()
+            assert scope.cancelled_caught
+            return
+        gate = journal.gate = threading.Event()
+        journal.at_gate.clear()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            await anyio.wait_all_tasks_blocked()
+            await anyio.to_thread.run_sync(journal.at_gate.wait, 30)
+            tasks.cancel_scope.cancel()
+        journal.gate = None
+        gate.set()
+
+
+async def test_a_cancelled_receive_has_received_nothing(ground: Ground) -> None:
+    """Every notice goes to somebody who has it, however receivers come and go."""
+    jobs = [Job() for _ in range(3)]
+    async with ground.open() as session:
+        loop = session.open_loop()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(loop.receive)
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+        for job in jobs:
+            await session.deliver(job.end_unit())
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await loop.receive()
+        assert scope.cancelled_caught
+        assert [(await loop.receive()).notification.process_handle for _ in jobs] == [job.handle for job in jobs]
+
+
+async def test_a_cancelled_block_still_closes(ground: Ground) -> None:
+    """Leaving the session while cancelled finishes what is in flight and closes the journal."""
+    job = Job()
+    with anyio.CancelScope() as scope:
+        async with ground.open() as session:
+            await session.deliver(job.end_unit())
+            scope.cancel()
+    async with ground.open() as session:
+        assert await session.loops() == [(MAIN, 1)]
+
+
+async def test_closing_finishes_what_is_in_flight(ground: Ground) -> None:
+    """Work that was under way when the block ended is done and told; what comes later is refused."""
+    journal = FaultyJournal(ground.journal())
+    gate = threading.Event()
+    jobs = [Job() for _ in range(3)]
+    done: list[Any] = []
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks, ground.open(journal=journal) as session:
+            journal.gate = None if ground.inline else gate
+
+            async def deliver(job: Job) -> None:
+                done.append(await session.deliver(job.end_unit()))
+
+            for job in jobs:
+                tasks.start_soon(deliver, job)
+            await anyio.wait_all_tasks_blocked()
+            tasks.start_soon(anyio.to_thread.run_sync, gate.set)
+    assert len(done) == 3
+    async with ground.open() as session:
+        assert await session.loops() == [(MAIN, 3)]
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+async def test_a_collision_tells_where_the_first_is(ground: Ground) -> None:
+    """The same id with another payload is refused with the first one's sequence, which stays valid."""
+    job = Job()
+    async with ground.open() as session:
+        session.open_loop()
+        await session.notify_process_completion(job.notification())
+        with pytest.raises(IdempotencyCollisionError) as caught:
+            await session.notify_process_completion(job.notification(ProcessState.KILLED))
+        assert (caught.value.record_id, caught.value.sequence) == (job.ids.command, 2)
+        assert caught.value.disposition is Disposition.COLLISION
+        assert await session.notify_process_completion(job.notification()) is Disposition.DUPLICATE
+
+
+async def test_a_second_last_word_is_not_told(ground: Ground) -> None:
+    """Completed, then lost: the first stands, nobody hears the second, and its notification goes with it."""
+    job = Job()
+    async with ground.open() as session, session.subscribe(EVERYTHING) as deliveries:
+        loop = session.open_loop()
+        await session.publish_process_lifecycle(job.completed())
+        with pytest.raises(SecondTerminalError) as caught:
+            await session.publish_process_lifecycle(job.event(LifecycleKind.LOST))
+        assert caught.value.sequence == 2
+        unit = (job.event_record(LifecycleKind.LOST), job.command_record())
+        assert await session.deliver(unit) == [SecondTerminal(2), SecondTerminal(2)]
+        assert loop.held == 0
+        assert (await anext(deliveries)).journal_seq == 2
+
+
+async def test_a_finished_record_is_held_to_its_bytes(ground: Ground) -> None:
+    """A unit of another session, or whose records are not what their bytes say, is refused as a whole."""
+    other = Job(session_id=LOOP_A)
+    job = Job()
+    event, command = job.end_unit()
+    async with ground.open() as session:
+        with pytest.raises(ProcessNotificationOwnerMismatchError):
+            await session.deliver(other.end_unit())
+        with pytest.raises(ProcessNotificationOwnerMismatchError):
+            await session.deliver([other.command_record()])
+        with pytest.raises(InvalidEventError):
+            await session.deliver([attrs.evolve(event, record_id=LOOP_A), command])
+        with pytest.raises(InvalidEventError):
+            await session.deliver([attrs.evolve(event, subject="another"), command])
+        with pytest.raises(Exception, match="notification"):
+            await session.deliver([event, attrs.evolve(command, loop_id=LOOP_A)])
+        assert await session.deliver([event, command]) == [Appended(2), Appended(3)]
