@@ -13,9 +13,9 @@ from uuid import UUID
 import attrs
 
 from ._completion import ProcessCompletionNotification
-from ._errors import CommandValidationError
-from ._fields import is_id, required_id
-from ._header import NO_CAUSE, Cause, is_agency, is_cause
+from ._errors import CommandValidationError, ProcessLifecycleValidationError
+from ._fields import is_id, is_optional_id, is_uint8, required_id, utf8_length
+from ._header import NO_CAUSE, Cause, is_cause
 from ._times import is_time, set_time
 
 
@@ -51,7 +51,7 @@ def _first_invalid_field(c: ProcessNotification) -> str | None:
         return "command_id"
     if not is_cause(header.cause):
         return "cause"
-    if not is_agency(header.agency):
+    if not is_uint8(header.agency):
         return "agency"
     if header.created_at is not None and not is_time(header.created_at):
         return "created_at"
@@ -60,6 +60,37 @@ def _first_invalid_field(c: ProcessNotification) -> str | None:
     if c.notification.command_id != header.command_id:
         return "notification"
     return None
+
+
+def refuse_unwritable(command: ProcessNotification) -> None:
+    """Return if the wire has a place for whatever `command` holds, valid or not.
+
+    Raises as `validate_command` does, with the first field that holds what cannot be written.
+    """
+    name = ProcessNotification.__name__
+    if type(command) is not ProcessNotification:
+        raise CommandValidationError(type(command).__name__, "type")
+    header, notification = command.header, command.notification
+    if type(header) is not CommandHeader:
+        raise CommandValidationError(name, "header")
+    for field, writable in (
+        ("command_id", is_optional_id(header.command_id)),
+        ("cause", is_cause(header.cause)),
+        ("agency", is_uint8(header.agency)),
+        ("created_at", header.created_at is None or is_time(header.created_at)),
+        ("notification", type(notification) is ProcessCompletionNotification),
+    ):
+        if not writable:
+            raise CommandValidationError(name, field)
+    for field, writable in (
+        ("command_id", is_optional_id(notification.command_id)),
+        ("session_id", is_optional_id(notification.session_id)),
+        ("loop_id", is_optional_id(notification.loop_id)),
+        ("process_handle", utf8_length(notification.process_handle) is not None),
+        ("state_reason", is_uint8(notification.state) and is_uint8(notification.reason)),
+    ):
+        if not writable:
+            raise ProcessLifecycleValidationError(field)
 
 
 def validate_command(command: ProcessNotification) -> None:

@@ -93,6 +93,11 @@ def is_id(value: object) -> TypeGuard[UUID]:
     return isinstance(value, UUID) and value.int != 0
 
 
+def is_optional_id(value: object) -> bool:
+    """Whether `value` is an id, or absent."""
+    return value is None or isinstance(value, UUID)
+
+
 def is_none(value: object) -> bool:
     """Whether nothing is there, also where the field is declared to hold something."""
     return value is None
@@ -101,6 +106,11 @@ def is_none(value: object) -> bool:
 def is_integer(value: object, least: int, most: int) -> TypeGuard[int]:
     """Whether `value` is a plain int between `least` and `most`, both included."""
     return type(value) is int and least <= value <= most
+
+
+def is_uint8(value: object) -> bool:
+    """Whether `value` is a number from 0 to 255, a member of one of our domains or a plain int."""
+    return isinstance(value, int) and type(value) is not bool and 0 <= value <= 255
 
 
 def utf8_length(value: object) -> int | None:

@@ -13,7 +13,7 @@ from uuid import UUID
 import attrs
 
 from ._enums import Visibility
-from ._fields import is_id, is_integer, is_none, optional_id, required_id, to_visibility
+from ._fields import is_optional_id, is_uint8, optional_id, required_id, to_visibility
 from ._times import set_time
 
 
@@ -61,20 +61,15 @@ class EventHeader:
     visibility: Visibility = attrs.field(default=Visibility.PUBLIC, converter=to_visibility)
 
 
-def is_agency(value: object) -> bool:
-    """Whether `value` can be an agency: a number from 0 to 255, whatever it means."""
-    return is_integer(value, 0, 255)
-
-
 def is_cause(value: object) -> bool:
     """Whether the wire can carry `value` as a cause."""
     if value is NO_CAUSE:
         return True
     return (
         isinstance(value, Cause)
-        and is_agency(value.agency)
+        and is_uint8(value.agency)
         and all(
-            is_none(part) or is_id(part)
+            is_optional_id(part)
             for part in (
                 value.session_id,
                 value.loop_id,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._commands import ProcessNotification, validate_command
+from ._commands import ProcessNotification, refuse_unwritable, validate_command
 from ._completion import ProcessCompletionNotification
 from ._converter import converter, object_of
 from ._errors import (
@@ -98,6 +98,7 @@ def encode_command(command: ProcessNotification) -> bytes:
     Raises `CommandValidationError` or `ProcessLifecycleValidationError`, with the field, where the wire has no place
     for what a field holds, and `RecordTooLargeError` above `MAX_EVENT_BYTES`.
     """
+    refuse_unwritable(command)
     return _encode(command)
 
 
