@@ -1,0 +1,227 @@
+"""What `start` is given, judged before anything is admitted, and turned into what can be launched.  Pure.
+
+Each refusal names its field; none shows a value, since any of them may hold a secret.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Literal, Protocol, final, runtime_checkable
+from uuid import UUID
+
+import attrs
+
+from ..notifier import Owner
+from ._errors import ErrorCode, InvalidCommandError, SupervisorError
+from ._limits import Limits, ResourceLimits, TerminalSize
+from .launch import Survivors, Wishes
+
+Command = str | Sequence[str]
+EnvPolicy = Literal["minimal", "inherit", "none"]
+OnOutputLimit = Literal["rotate", "stop"]
+
+# What a program needs to behave as it would for the user: where things are, who it is, which language and time.
+_MINIMAL = frozenset({"PATH", "HOME", "USER", "LANG", "TERM", "TMPDIR", "TZ"})
+
+_SHELL = "/bin/sh"
+
+
+@runtime_checkable
+class HasOwner(Protocol):
+    """Anything that processes can belong to, such as a loop."""
+
+    @property
+    def owner(self) -> Owner:
+        """Who owns the processes that are started for it."""
+        ...
+
+
+@final
+@attrs.frozen(kw_only=True)
+class Order:
+    """A request that has been judged; nothing of the command is shown by `repr`."""
+
+    argv: tuple[str, ...] = attrs.field(repr=False)
+    env: dict[str, str] = attrs.field(repr=False)
+    cwd: str | None = attrs.field(repr=False)
+    stdin: bytes | None = attrs.field(repr=False)
+    program: str
+    name: str
+    owner: Owner
+    origin_execution_id: UUID | None
+    timeout: float | None
+    background: bool
+    survivors: Survivors
+    output_limit: int
+    on_output_limit: OnOutputLimit
+    umask: int | None
+    wishes: Wishes
+
+
+def judge_order(
+    command: Command,
+    *,
+    owner: Owner | HasOwner,
+    origin_execution_id: UUID | None,
+    cwd: str | os.PathLike[str] | None,
+    env: Mapping[str, str] | None,
+    env_policy: EnvPolicy,
+    stdin: bytes | Literal["pipe"] | None,
+    pty: TerminalSize | bool,
+    timeout: float | None,
+    background: bool,
+    survivors: Survivors,
+    name: str,
+    split_streams: bool,
+    output_limit: int | None,
+    on_output_limit: OnOutputLimit,
+    resources: ResourceLimits | None,
+    limits: Limits,
+    host_env: Mapping[str, str],
+) -> Order:
+    """All arguments of `start`, judged in this order.  Raises `InvalidCommandError` with the first that is wrong."""
+    argv, program = _argv(command)
+    _flag("background", background)
+    _flag("split_streams", split_streams)
+    _one_of("env_policy", env_policy, ("minimal", "inherit", "none"))
+    _one_of("survivors", survivors, ("stop", "keep"))
+    _one_of("on_output_limit", on_output_limit, ("rotate", "stop"))
+    if not isinstance(pty, (bool, TerminalSize)):
+        raise InvalidCommandError("pty", "must be a bool or a TerminalSize")
+    if resources is not None and not isinstance(resources, ResourceLimits):
+        raise InvalidCommandError("resources", "must be ResourceLimits or None")
+    if origin_execution_id is not None and (not isinstance(origin_execution_id, UUID) or not origin_execution_id.int):
+        raise InvalidCommandError("origin_execution_id", "must be a UUID that is not zero, or None")
+    if timeout is not None and not is_seconds(timeout):
+        raise InvalidCommandError("timeout", "must be a positive number of seconds, or None for no limit")
+    return Order(
+        argv=argv,
+        env=_environment(env, env_policy, host_env),
+        cwd=_cwd(cwd),
+        stdin=_stdin(stdin),
+        program=program,
+        name=_name(name),
+        owner=owner_of(owner),
+        origin_execution_id=origin_execution_id,
+        timeout=timeout,
+        background=background,
+        survivors=survivors,
+        output_limit=_output_limit(output_limit, limits),
+        on_output_limit=on_output_limit,
+        umask=None if resources is None else resources.umask,
+        wishes=Wishes(
+            pty=pty is not False, input_pipe=stdin == "pipe", split_streams=split_streams, resources=resources
+        ),
+    )
+
+
+def owner_of(owner: Owner | HasOwner) -> Owner:
+    """The owner itself, or that of a loop.  Raises `SupervisorError` (invalid_arguments) for anything else."""
+    found = owner if isinstance(owner, Owner) else getattr(owner, "owner", None)
+    if not isinstance(found, Owner):
+        raise SupervisorError(ErrorCode.INVALID_ARGUMENTS, "owner must be an Owner, or have one, as a loop has")
+    return found
+
+
+def is_seconds(value: object, *, zero: bool = False) -> bool:
+    """Whether `value` is a finite, positive number (`zero`: or 0)."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return False
+    return value > 0 or (zero and value == 0)
+
+
+def _argv(command: Command) -> tuple[tuple[str, ...], str]:
+    """What is executed, and its base name: never the word of a shell command, which may be an assignment."""
+    if isinstance(command, str):
+        if not command:
+            raise InvalidCommandError("command", "is empty; give a shell command or a sequence of arguments")
+        _text("command", command)
+        return (_SHELL, "-c", command), "sh"
+    if isinstance(command, (bytes, bytearray, Mapping)) or not isinstance(command, Sequence):
+        raise InvalidCommandError("command", "must be a str (for /bin/sh -c) or a sequence of str (executed as given)")
+    if not command:
+        raise InvalidCommandError("command", "is empty; its first item is the program")
+    for index, argument in enumerate(command):
+        _text(f"argv[{index}]", argument)
+    if not command[0]:
+        raise InvalidCommandError("argv[0]", "is empty; it is the program")
+    return tuple(command), PurePath(command[0]).name
+
+
+def _text(field: str, value: object) -> str:
+    """`value`, if the system can take it as an argument."""
+    if not isinstance(value, str):
+        raise InvalidCommandError(field, f"must be a str, not {type(value).__name__}")
+    if "\0" in value:
+        raise InvalidCommandError(field, "contains a NUL character, which no argument can carry")
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError:
+        raise InvalidCommandError(field, "cannot be encoded for this system (a lone surrogate)") from None
+    return value
+
+
+def _environment(env: Mapping[str, str] | None, policy: EnvPolicy, host: Mapping[str, str]) -> dict[str, str]:
+    given = {} if env is None else env
+    if not isinstance(given, Mapping):
+        raise InvalidCommandError("env", "must be a mapping of str to str, or None")
+    for key, value in given.items():
+        if not isinstance(key, str):
+            raise InvalidCommandError("env", f"names must be str, not {type(key).__name__}")
+        # Only what stands before a forbidden character: the rest may be a value that was put there by mistake.
+        field = f"env[{key.partition('=')[0].partition(chr(0))[0]}]"
+        if not key or "=" in key or "\0" in key:
+            raise InvalidCommandError(field, "a name must not be empty and not contain '=' or NUL")
+        _text(field, key)
+        _text(field, value)
+    return {name: value for name, value in host.items() if _passes(name, policy)} | dict(given)
+
+
+def _passes(name: str, policy: EnvPolicy) -> bool:
+    return policy == "inherit" or (policy == "minimal" and (name in _MINIMAL or name.startswith("LC_")))
+
+
+def _cwd(cwd: str | os.PathLike[str] | None) -> str | None:
+    if cwd is None:
+        return None
+    path = cwd if isinstance(cwd, str) else os.fspath(cwd) if isinstance(cwd, os.PathLike) else None
+    if not path:
+        raise InvalidCommandError("cwd", "must be a path, or None for the host's own")
+    return _text("cwd", path)
+
+
+def _stdin(stdin: object) -> bytes | None:
+    if stdin is None or stdin == "pipe":
+        return None
+    if not isinstance(stdin, (bytes, bytearray, memoryview)):
+        raise InvalidCommandError("stdin", 'must be None (nothing to read), bytes, or "pipe"')
+    return bytes(stdin)
+
+
+def _name(name: str) -> str:
+    if not isinstance(name, str) or len(name) > 128 or not (name.isprintable() or not name):
+        raise InvalidCommandError("name", "must be at most 128 printable characters, for people to read")
+    return name
+
+
+def _output_limit(value: int | None, limits: Limits) -> int:
+    if value is None:
+        return limits.spool_bytes
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= limits.aggregate_spool_bytes:
+        raise InvalidCommandError(
+            "output_limit", f"must be from 1 to {limits.aggregate_spool_bytes} bytes (aggregate_spool_bytes)"
+        )
+    return value
+
+
+def _flag(field: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise InvalidCommandError(field, "must be True or False")
+
+
+def _one_of(field: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise InvalidCommandError(field, f"must be one of {', '.join(allowed)}")

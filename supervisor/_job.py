@@ -1,0 +1,392 @@
+"""One process's life, from its record to its last word: the only place that decides about it.
+
+Theory of operation
+- `run` takes it from `starting` to `running`, each durable before the next step.  From then on nothing of it is a task:
+  the launcher's keeper tells `grew`, `ended` and `stuck`, callers ask for stops, a timer asks for the timeout's.
+- Whatever ends it goes through `_settle`, where the first verdict wins, and then `_conclude`, which keeps the terminal
+  order: one transaction (record, last word, notification) -> quota released -> waiters woken -> outbox told.
+- A store that fails is tried again for as long as it takes; until the last word is durable the process counts as
+  running, holds its place, and `wait()` waits.
+
+Awaits, and what a death of the host at each leaves: before `starting` is durable, nothing.  After it, a record that the
+next opening tells as lost.  After the last transaction, the outbox's rows, which the next opening delivers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import final
+
+import anyio
+
+from ..notifier import ProcessState
+from . import _diagnostics as diagnostics
+from ._admission import Reservation
+from ._command import Order
+from ._errors import SpawnFailedError, TeardownFailedError
+from ._outcome import CAUSES, Outcome, StopCause, Verdict, failed, judge
+from ._record import ProcessRecord
+from ._store import STORE_ERRORS
+from ._teller import Teller
+from ._works import Works
+from .launch import Child, LaunchFailedError, LaunchSpec, Report, StopMode
+from .output import SpoolState
+
+_UNSTORED = "the store is unavailable, so the process was not left running; try again when it is back"
+
+
+@final
+class Job:
+    """Implements `Listener` for its child; `Process` is its public face."""
+
+    def __init__(
+        self, works: Works, record: ProcessRecord, reservation: Reservation, on_ended: Callable[[Job], None]
+    ) -> None:
+        """For a fresh record, or for one that has ended (restored); `on_ended` is called after the last word."""
+        self._works = works
+        self._teller = Teller(works, record)
+        self._reservation = reservation
+        self._on_ended = on_ended
+        self._child: Child | None = None
+        self._report: Report | None = None
+        self._verdict: Verdict | None = None  # what it will be, whatever the keeper reports
+        self._settled = False
+        self._cause: StopCause | None = None
+        self._interrupt_until = float("-inf")
+        self._stop_told = False
+        self._stop_at: int | None = None  # the count of output bytes above which it is stopped
+        self._evicted = False
+        self._stuck_count = 0
+        self._stuck_errno: int | None = None
+        self._launched = anyio.Event()
+        self._tried = anyio.Event()  # the last word was tried to be stored, with success or without
+        self._done = anyio.Event()
+        self._emptied = anyio.Event()
+        self._watchers: set[anyio.Event] = set()
+        self._readers: dict[anyio.Event, int] = {}
+        if record.outcome is not None:
+            for event in (self._launched, self._tried, self._done):
+                event.set()
+
+    # --- what can be seen ---------------------------------------------------------------------------------------------
+
+    @property
+    def teller(self) -> Teller:
+        """What is durable of it, and how storing its last word goes."""
+        return self._teller
+
+    @property
+    def record(self) -> ProcessRecord:
+        """What is known of it."""
+        return self._teller.record
+
+    @property
+    def reservation(self) -> Reservation:
+        """What it takes of the quotas."""
+        return self._reservation
+
+    @property
+    def output_path(self) -> Path:
+        """Where its output is, if it has any."""
+        return self._works.output_folder / self.record.handle
+
+    @property
+    def spool(self) -> SpoolState:
+        """Its output by now; sealed once it has ended."""
+        if self.has_ended:
+            return self.record.spool
+        if self._report is not None:
+            return self._report.spool
+        return SpoolState() if self._child is None else self._child.spool
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its last word is durable."""
+        return self._done.is_set()
+
+    @property
+    def holds_survivors(self) -> bool:
+        """Whether it has ended and survivors are kept under its handle."""
+        return self.has_ended and self._child is not None and self._child.holds_survivors
+
+    @property
+    def evicted(self) -> bool:
+        """Whether its record and output are gone."""
+        return self._evicted
+
+    def evict(self) -> None:
+        """Note that its record and output are gone."""
+        self._evicted = True
+
+    @property
+    def default_grace(self) -> float:
+        """Seconds between SIGTERM and SIGKILL where a stop does not say."""
+        return self._works.limits.grace_seconds
+
+    # --- starting -----------------------------------------------------------------------------------------------------
+
+    async def run(self, order: Order) -> None:
+        """Record, spawn, record that it runs; see `Supervisor.start` for what is raised and for cancellation."""
+        try:
+            await self._teller.save_starting()
+        except STORE_ERRORS:
+            self._settle(failed(diagnostics.STORE_UNAVAILABLE))
+            raise SpawnFailedError("other", None, self.record.handle, _UNSTORED) from None
+        except BaseException:
+            # Cancelled: it may be durable all the same, so it must get its last word.
+            self._settle(failed(diagnostics.START_CANCELLED))
+            raise
+        if self._works.closing:
+            self._settle(failed(diagnostics.START_CANCELLED))
+            raise SpawnFailedError("other", None, self.record.handle, "the supervisor is closing; nothing was spawned")
+        # From here on a process may exist, so nothing is cut short until it is known to run or to be none.
+        with anyio.CancelScope(shield=True):
+            await self._spawn(order)
+
+    async def _spawn(self, order: Order) -> None:
+        self._stop_at = order.output_limit if order.on_output_limit == "stop" else None
+        spec = LaunchSpec(
+            argv=order.argv,
+            env=order.env,
+            cwd=order.cwd,
+            stdin=order.stdin,
+            umask=order.umask,
+            survivors=order.survivors,
+            output_path=self.output_path,
+            output_limit=order.output_limit,
+        )
+        began = self._works.timers.now()
+        try:
+            self._child = await self._works.launcher.launch(spec, self)
+        except LaunchFailedError as error:
+            self._settle(failed(diagnostics.spawn_failed(error.kind, error.errno)))
+            await self._tried.wait()
+            raise SpawnFailedError(error.kind, error.errno, self.record.handle, error.message) from None
+        try:
+            await self._teller.save_running(self._works.clock.now(), backgrounded=order.background)
+        except STORE_ERRORS:
+            self._verdict = failed(diagnostics.STORE_UNAVAILABLE)
+            self._child.stop(StopMode.KILL, 0.0)
+            self._finish_launch()
+            raise SpawnFailedError("other", None, self.record.handle, _UNSTORED) from None
+        if order.timeout is not None:
+            left = order.timeout - (self._works.timers.now() - began)
+            self._works.timers.call_after(left, lambda: self.request(StopCause.TIMEOUT))
+        self._finish_launch()
+
+    def _finish_launch(self) -> None:
+        self._launched.set()
+        if self._works.closing:
+            self.request(StopCause.SHUTDOWN)
+        if self._report is not None:
+            self.ended(self._report)
+        else:
+            self.grew(self.spool.total)
+
+    # --- asked for ----------------------------------------------------------------------------------------------------
+
+    async def wait(self) -> Outcome:
+        """Until the last word is durable."""
+        await self._done.wait()
+        outcome = self.record.outcome
+        assert outcome is not None  # noqa: S101 -- there before `_done` is set
+        return outcome
+
+    async def background(self) -> None:
+        """Tell, once, that nobody waits for it any more."""
+        await self._launched.wait()
+        if not self.record.backgrounded and not self._settled and self.record.state is ProcessState.RUNNING:
+            self._teller.tell_backgrounded()
+        await self._teller.flush()
+
+    async def stop(self, mode: StopMode, grace: float) -> Outcome | None:
+        """Ask for a stop, and wait for what comes of it; see `Process.stop`."""
+        await self._launched.wait()
+        if self.has_ended:
+            await self._stop_survivors(mode, grace)
+            return self.record.outcome
+        stuck_before = self._stuck_count
+        self.request(CAUSES[mode], grace)
+        await self._watch_for(grace if mode is StopMode.INTERRUPT else None)
+        if self._report is not None or self._settled:
+            return await self.wait()
+        if self._stuck_count != stuck_before:
+            raise TeardownFailedError(self._stuck_errno, _teardown_message(self._stuck_errno))
+        return None
+
+    async def _watch_for(self, seconds: float | None) -> None:
+        """Until it has ended, an order was stuck, or the time is over."""
+        event = anyio.Event()
+        timer = None if seconds is None else self._works.timers.call_after(seconds, event.set)
+        self.watch(event)
+        try:
+            await event.wait()
+        finally:
+            self.unwatch(event)
+            if timer is not None:
+                timer.cancel()
+
+    async def _stop_survivors(self, mode: StopMode, grace: float) -> None:
+        if self._child is not None and self._child.holds_survivors:
+            self._child.stop(mode, grace)
+            if mode is not StopMode.INTERRUPT:
+                await self._emptied.wait()
+
+    def request(self, cause: StopCause, grace: float | None = None) -> None:
+        """Order a stop; the first cause that ends a process for certain is what is told.  Harmless at any time."""
+        child = self._child
+        if child is None or self._report is not None or self._settled or not self._launched.is_set():
+            return
+        seconds = self.default_grace if grace is None else grace
+        if not child.stop(cause.mode, seconds):
+            return  # it has ended by itself, and that is about to be told
+        if self._cause is None or self._cause is StopCause.INTERRUPT:
+            self._cause = cause
+        if cause is StopCause.INTERRUPT:
+            self._interrupt_until = self._works.timers.now() + seconds
+        if not self._stop_told and self.record.state is ProcessState.RUNNING:
+            self._stop_told = True
+            self._teller.tell_stop_requested(cause.requested)
+            self._works.tasks.start(self._teller.flush)
+
+    def shut_down(self) -> None:
+        """The supervisor closes: it is stopped, and so are survivors that are kept."""
+        if self.holds_survivors and self._child is not None:
+            self._child.stop(StopMode.TERMINATE, self.default_grace)
+        else:
+            self.request(StopCause.SHUTDOWN)
+
+    async def wait_let_go(self) -> None:
+        """Until its last word is durable and no survivor is kept."""
+        await self._done.wait()
+        if self.holds_survivors:
+            self.shut_down()
+            await self._emptied.wait()
+
+    def kill_now(self) -> None:
+        """Closing has no more time: whatever is still there, survivors too, gets SIGKILL."""
+        if self._child is not None:
+            self._child.stop(StopMode.KILL, 0.0)
+
+    async def wait_output(self, after: int) -> None:
+        """Until more than `after` bytes were written, or it has ended."""
+        event = anyio.Event()
+        if self.spool.total > after or self.has_ended:
+            event.set()
+        self._readers[event] = after
+        try:
+            await event.wait()
+        finally:
+            del self._readers[event]
+
+    def watch(self, event: anyio.Event) -> None:
+        """Have `event` set when it has ended or a stop order was stuck; at once if it has ended."""
+        if self.has_ended:
+            event.set()
+        self._watchers.add(event)
+
+    def unwatch(self, event: anyio.Event) -> None:
+        """Forget `event`."""
+        self._watchers.discard(event)
+
+    def abandon(self) -> None:
+        """Let go of what is still held of the process; for the very end of closing."""
+        if self._child is not None:
+            self._child.abandon()
+
+    # --- told by the child (`Listener`) -------------------------------------------------------------------------------
+
+    def grew(self, total: int) -> None:
+        """See `Listener.grew`."""
+        for event, after in self._readers.items():
+            if total > after:
+                event.set()
+        if self._stop_at is not None and total > self._stop_at and self._launched.is_set():
+            self._stop_at = None
+            self.request(StopCause.OUTPUT_LIMIT)
+
+    def ended(self, report: Report) -> None:
+        """See `Listener.ended`."""
+        self._report = report
+        if self._launched.is_set():
+            self._settle(self._verdict or judge(report, self._cause, interrupt_until=self._interrupt_until))
+
+    def stuck(self, errno: int | None) -> None:
+        """See `Listener.stuck`: a caller's stop raises and the process goes on; where nobody asked, it has failed."""
+        self._stuck_errno = errno
+        self._stuck_count += 1
+        asked = self._cause in CAUSES.values() and self._verdict is None and not self._works.closing
+        if asked:
+            if errno is not None:
+                self._cause = None  # no signal was delivered, so it cannot be the cause of what comes
+            self._wake(self._watchers)
+            return
+        assert self._child is not None  # noqa: S101 -- only a child can be stuck
+        self._verdict = self._verdict or failed(diagnostics.teardown_failed(errno))
+        self.ended(self._child.give_up())
+
+    def emptied(self) -> None:
+        """See `Listener.emptied`."""
+        self._emptied.set()
+
+    # --- the last word ------------------------------------------------------------------------------------------------
+
+    def _settle(self, verdict: Verdict) -> None:
+        """This is how it ended; the first one counts."""
+        if not self._settled:
+            self._settled = True
+            self._verdict = verdict
+            self._works.tasks.start(self._conclude)
+
+    async def _conclude(self) -> None:
+        kept = 0 if self._report is None else self._report.spool.kept
+        units = await self._teller.conclude(self._outcome, kept, self._tried.set)
+        self._works.admission.shrink(self._reservation, kept)
+        for event in (self._launched, self._tried, self._done):
+            event.set()
+        self._wake(self._watchers)
+        self._wake(self._readers)
+        self._works.outbox.add(units)
+        self._on_ended(self)
+
+    def _outcome(self, record: ProcessRecord, finished_at: datetime) -> Outcome:
+        verdict, report = self._verdict, self._report
+        assert verdict is not None  # noqa: S101 -- concluding comes from settling
+        containment = self._works.launcher.containment
+        if report is None:  # never spawned: there is nothing that could be left
+            return Outcome(
+                state=verdict.state,
+                reason=verdict.reason,
+                finished_at=finished_at,
+                containment=containment,
+                proven=True,
+                diagnostic=verdict.code,
+            )
+        return Outcome(
+            state=verdict.state,
+            reason=verdict.reason,
+            exit_code=None if report.status is None else report.status.exit_code,
+            signal=None if report.status is None else report.status.signal,
+            started_at=record.started_at,
+            finished_at=finished_at,
+            survivors=report.survivors,
+            output_open=report.output_open,
+            total_bytes=report.spool.total,
+            output_error=report.spool.fault,
+            containment=containment,
+            proven=report.proven,
+            diagnostic=verdict.code,
+        )
+
+    @staticmethod
+    def _wake(events: Iterable[anyio.Event]) -> None:
+        for event in tuple(events):
+            event.set()
+
+
+def _teardown_message(errno: int | None) -> str:
+    if errno is None:
+        return "it took SIGKILL and lives on (most likely stuck in the kernel); it is still running: try again later"
+    return "the system did not let it be signalled (it may run as another user); it is still running"

@@ -1,0 +1,105 @@
+"""What a supervisor allows, and what a process may be given.  Plain values, judged where they are made."""
+
+from __future__ import annotations
+
+import math
+from enum import IntEnum
+from typing import Any, final
+
+import attrs
+
+from ._errors import ErrorCode, SupervisorError
+
+
+def _positive(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    kinds: tuple[type, ...] = (int, float) if field.type in (float, "float") else (int,)
+    if isinstance(value, bool) or not isinstance(value, kinds) or not math.isfinite(value) or value <= 0:
+        raise SupervisorError(ErrorCode.INVALID_SETTINGS, f"{field.name} must be a positive number, not {value!r}")
+
+
+def _count(low: int, high: int | None) -> Any:
+    """A validator: None, or an int within the bounds."""
+
+    def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
+        if value is None:
+            return
+        if isinstance(value, bool) or not isinstance(value, int) or value < low or (high is not None and value > high):
+            bound = f"at least {low}" if high is None else f"from {low} to {high}"
+            raise SupervisorError(ErrorCode.INVALID_SETTINGS, f"{field.name} must be an integer {bound}, not {value!r}")
+
+    return check
+
+
+@final
+@attrs.frozen(kw_only=True)
+class Limits:
+    """The quotas of one supervisor.  Zero and negative are refused (`SupervisorError`, invalid_settings).
+
+    - `running_per_loop`, `running_per_session`: processes that may run at once.
+    - `retained_completed`: ended processes that are kept for reading; beyond, the least recently used is evicted.
+    - `spool_bytes`: what is kept of one process's output, unless `start` says otherwise.
+    - `aggregate_spool_bytes`: what all processes together may keep; a running one reserves its whole limit.
+    - `inline_bytes`: how much output an adapter shows in one answer.
+    - `pending_input_bytes`: input that may wait for a process that does not read.
+    - `grace_seconds`: between SIGTERM and SIGKILL.
+    """
+
+    running_per_loop: int = attrs.field(default=8, validator=_positive)
+    running_per_session: int = attrs.field(default=32, validator=_positive)
+    retained_completed: int = attrs.field(default=100, validator=_positive)
+    spool_bytes: int = attrs.field(default=64 * 1024 * 1024, validator=_positive)
+    aggregate_spool_bytes: int = attrs.field(default=2 * 1024 * 1024 * 1024, validator=_positive)
+    inline_bytes: int = attrs.field(default=32 * 1024, validator=_positive)
+    pending_input_bytes: int = attrs.field(default=1024 * 1024, validator=_positive)
+    grace_seconds: float = attrs.field(default=5.0, validator=_positive)
+
+    def __attrs_post_init__(self) -> None:
+        if self.spool_bytes > self.aggregate_spool_bytes:
+            raise SupervisorError(
+                ErrorCode.INVALID_SETTINGS,
+                "spool_bytes must not exceed aggregate_spool_bytes; lower the one or raise the other",
+            )
+
+
+@final
+@attrs.frozen(kw_only=True)
+class TerminalSize:
+    """A terminal's size in character cells."""
+
+    rows: int = attrs.field(default=24, validator=_count(1, 65535))
+    cols: int = attrs.field(default=80, validator=_count(1, 65535))
+
+
+@final
+@attrs.frozen(kw_only=True)
+class ResourceLimits:
+    """What a process is held to; None leaves the host's own.
+
+    `open_files` is a count, `cpu_seconds` seconds, `address_space` and `core` bytes, `nice` what is added to the host's
+    niceness (-20 to 19), `umask` the file mode creation mask.
+    """
+
+    open_files: int | None = attrs.field(default=None, validator=_count(0, None))
+    cpu_seconds: int | None = attrs.field(default=None, validator=_count(1, None))
+    address_space: int | None = attrs.field(default=None, validator=_count(1, None))
+    core: int | None = attrs.field(default=None, validator=_count(0, None))
+    nice: int | None = attrs.field(default=None, validator=_count(-20, 19))
+    umask: int | None = attrs.field(default=None, validator=_count(0, 0o777))
+
+
+class Containment(IntEnum):
+    """How a process's whole tree is held, weakest first."""
+
+    PROCESS_GROUP = 1
+    """A session and group of its own, signalled as one.  A process that leaves the group is out of reach."""
+
+    SUBREAPER = 2
+    """A shim that adopts every descendant; its waitpid saying ECHILD is the proof."""
+
+    CGROUP = 3
+    """A control group of its own; the kernel saying `populated 0` is the proof."""
+
+    @property
+    def proven(self) -> bool:
+        """Whether this tier can prove that nothing of a tree is left."""
+        return self is not Containment.PROCESS_GROUP

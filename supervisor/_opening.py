@@ -1,0 +1,213 @@
+"""Opens a supervisor, and takes it down: the only place that knows the order of both.
+
+Open: folder -> store -> restore (what had not ended is lost, and told) -> tasks.  Close: stop everything, bounded and
+shielded -> tasks -> store -> descriptors -> a private folder.  What the block raised leaves as it is, not in a group.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import TypeAlias, final
+from uuid import UUID
+
+import anyio
+import attrs
+
+from ..notifier import Clock, OutboxUnit, ProcessState, SystemClock, TerminalReason, new_uuid7
+from . import _diagnostics as diagnostics
+from ._admission import Admission
+from ._errors import ErrorCode, SupervisorError
+from ._job import Job
+from ._limits import Containment, Limits
+from ._outbox import StoreOutbox
+from ._outcome import Outcome
+from ._reactor import Reactor
+from ._record import ProcessRecord
+from ._registry import Registry
+from ._store import STORE_ERRORS, Store
+from ._supervisor import Supervisor
+from ._timers import Timers
+from ._units import last_word_unit
+from ._works import Tasks, Works
+from .launch import GroupLauncher, Launcher
+
+LauncherFactory: TypeAlias = Callable[[Reactor, Timers], Launcher]
+"""Makes a launcher that waits by the supervisor's own reactor and timers."""
+
+_STORE = "supervisor.db"
+_OUTPUT = "output"
+
+
+def open_supervisor(
+    directory: Path | None,
+    *,
+    session_id: UUID,
+    limits: Limits | None = None,
+    require: Containment | None = None,
+    launcher: LauncherFactory | None = None,
+    clock: Clock | None = None,
+    rng: random.Random | None = None,
+    new_id: Callable[[], UUID] | None = None,
+) -> AbstractAsyncContextManager[Supervisor]:
+    """A supervisor for the time of an async block, whose end stops every process.
+
+    `directory` is an existing private folder that the caller holds; what had not ended in it when the last supervisor
+    died is told as lost.  None is headless: the store in memory, output in a temporary folder that is gone at the end.
+    `require` refuses a machine that cannot hold processes at least so strongly.
+
+    Leaving the block is shielded and takes at most `Limits.grace_seconds` and 5 seconds; see `Supervisor.aclose`.
+    Entering raises `SupervisorError`: lifetime_enforcement_unavailable, invalid_settings, manifest_corrupt.
+    """
+    return _Opening(
+        directory=directory,
+        session_id=session_id,
+        limits=limits or Limits(),
+        require=require,
+        launcher=launcher or GroupLauncher,
+        clock=clock or SystemClock(),
+        rng=rng or random.Random(),  # noqa: S311 -- jitter of retries, not a secret
+        new_id=new_id or new_uuid7,
+    )
+
+
+@final
+@attrs.define(kw_only=True, eq=False)
+class _Opening(AbstractAsyncContextManager[Supervisor]):
+    directory: Path | None
+    session_id: UUID
+    limits: Limits
+    require: Containment | None
+    launcher: LauncherFactory
+    clock: Clock
+    rng: random.Random
+    new_id: Callable[[], UUID]
+    _stack: AsyncExitStack = attrs.field(init=False, factory=AsyncExitStack)
+
+    async def __aenter__(self) -> Supervisor:
+        async with AsyncExitStack() as stack:
+            supervisor = await self._build(stack)
+            self._stack = stack.pop_all()
+        return supervisor
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            await self._stack.__aexit__(kind, error, traceback)
+        except BaseExceptionGroup as group:
+            # The task group wraps what the block raised; it leaves bare.  A fault of our own tasks leaves in the group.
+            if error is None or _others(group, error):
+                raise
+        # Never swallows: where the group has taken a cancellation for its own, `error` goes on from here.
+
+    async def _build(self, stack: AsyncExitStack) -> Supervisor:
+        folder = self.directory
+        if folder is None:
+            folder = Path(tempfile.mkdtemp(prefix="lastword-"))
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        output = folder / _OUTPUT
+        output.mkdir(mode=0o700, exist_ok=True)
+        reactor, timers = Reactor(), Timers(self.clock)
+        stack.callback(reactor.close)
+        launcher = self.launcher(reactor, timers)
+        self._check(launcher.containment)
+        store = Store(None if self.directory is None else folder / _STORE, self.session_id)
+        stack.push_async_callback(store.aclose)
+        tasks = Tasks(await stack.enter_async_context(anyio.create_task_group()))
+        stack.callback(tasks.cancel)
+        works = Works(
+            session_id=self.session_id,
+            limits=self.limits,
+            clock=self.clock,
+            rng=self.rng,
+            timers=timers,
+            reactor=reactor,
+            launcher=launcher,
+            store=store,
+            outbox=StoreOutbox(store),
+            admission=Admission(self.limits),
+            tasks=tasks,
+            output_folder=output,
+        )
+        registry = Registry(works)
+        await _restore(works, registry)
+        tasks.start(reactor.run)
+        tasks.start(timers.run)
+        supervisor = Supervisor(works, registry, self.new_id)
+        stack.push_async_callback(_close, supervisor, registry)
+        return supervisor
+
+    def _check(self, containment: Containment) -> None:
+        if self.require is not None and containment < self.require:
+            raise SupervisorError(
+                ErrorCode.LIFETIME_ENFORCEMENT_UNAVAILABLE,
+                f"this machine holds processes by {containment.name.lower()} at best, and "
+                f"{self.require.name.lower()} is required; leave `require` out to accept less",
+            )
+
+
+async def _close(supervisor: Supervisor, registry: Registry) -> None:
+    with anyio.CancelScope(shield=True):
+        await supervisor.aclose()
+    for job in registry.all_jobs():
+        job.abandon()
+
+
+def _others(group: BaseExceptionGroup[BaseException], error: BaseException) -> bool:
+    """Whether `group` has anything but `error` and cancellations."""
+    cancelled = anyio.get_cancelled_exc_class()
+    _, rest = group.split(lambda each: each is error or isinstance(each, cancelled))
+    return rest is not None
+
+
+async def _restore(works: Works, registry: Registry) -> None:
+    """Take over what the store holds; what had not ended is told as lost.  Its tree cannot be proven gone here."""
+    records, units = works.store.load()
+    works.outbox.restore(units)
+    for record in records:
+        ended = _with_output(works, record)
+        if record.outcome is None:
+            ended = await _lose(works, ended)
+        reservation = works.admission.keep(ended.owner.loop_id, ended.kept_bytes)
+        registry.add(Job(works, ended, reservation, registry.note_ended))
+    known = {record.handle for record in records}
+    for file in works.output_folder.iterdir():
+        if file.name not in known:
+            file.unlink()
+
+
+def _with_output(works: Works, record: ProcessRecord) -> ProcessRecord:
+    """`record` with what is really there of its output; where it has ended, what it had kept at most."""
+    try:
+        size = (works.output_folder / record.handle).lstat().st_size
+    except FileNotFoundError:
+        size = 0
+    return attrs.evolve(record, kept_bytes=size if record.outcome is None else min(size, record.kept_bytes))
+
+
+async def _lose(works: Works, record: ProcessRecord) -> ProcessRecord:
+    outcome = Outcome(
+        state=ProcessState.LOST_ON_RESTORE,
+        reason=TerminalReason.LOST_ON_RESTORE,
+        started_at=record.started_at,
+        finished_at=record.not_before(works.clock.now()),
+        total_bytes=record.kept_bytes,
+        containment=works.launcher.containment,
+        diagnostic=diagnostics.TREE_NOT_PROVEN,
+    )
+    lost = record.ended(outcome, kept_bytes=record.kept_bytes)
+    unit = OutboxUnit(position=works.outbox.next_position(), subject=lost.handle, records=last_word_unit(lost))
+    try:
+        await works.store.save(lost, [unit])
+    except STORE_ERRORS as error:
+        raise SupervisorError(
+            ErrorCode.MANIFEST_CORRUPT, f"the store cannot be written ({type(error).__name__})"
+        ) from None
+    works.outbox.add([unit])
+    return lost

@@ -1,0 +1,200 @@
+"""A process as its owner holds it: a thin face over the job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal, final
+from uuid import UUID
+
+from anyio.lowlevel import checkpoint
+
+from ..notifier import Owner, ProcessState
+from ._command import is_seconds
+from ._errors import ErrorCode, ProcessNotFoundError, StdinClosedError, SupervisorError
+from .launch import StopMode
+from .output import OutputChunk, read_spool
+
+if TYPE_CHECKING:
+    from ._job import Job
+    from ._outcome import Outcome
+
+Streams = Literal["both", "stdout", "stderr"]
+
+# What one read takes unless it is told otherwise: about what a model can take in one answer.
+DEFAULT_READ_BYTES = 32 * 1024
+
+
+@final
+class Process:
+    """A process that was started, running or ended.  `Supervisor.start` makes one; there is no other way.
+
+    It is valid for as long as its record is kept, also after the process has ended.
+    """
+
+    def __init__(self, job: Job, touch: Callable[[str], None]) -> None:
+        self._job = job
+        self._touch = touch
+
+    def __repr__(self) -> str:
+        return f"<Process {self.handle} {self.state.name.lower()}>"
+
+    @property
+    def handle(self) -> str:
+        """Its name towards everybody: 22 characters that cannot be guessed."""
+        return self._job.record.handle
+
+    @property
+    def command_id(self) -> UUID:
+        """The id of the notification that its owner gets, or will get, when it has ended."""
+        return self._job.record.ids.command
+
+    @property
+    def owner(self) -> Owner:
+        """Who is told, fixed at the start."""
+        return self._job.record.owner
+
+    @property
+    def name(self) -> str:
+        """What the caller called it."""
+        return self._job.record.name
+
+    @property
+    def state(self) -> ProcessState:
+        """Where it is in its life; terminal only once that is durable."""
+        return self._job.record.state
+
+    @property
+    def started_at(self) -> datetime | None:
+        """When it was spawned; None where it never was."""
+        return self._job.record.started_at
+
+    @property
+    def backgrounded(self) -> bool:
+        """Whether somebody said that nobody waits for it."""
+        return self._job.record.backgrounded
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How it ended; None until that is durable."""
+        return self._job.record.outcome
+
+    async def wait(self) -> Outcome:
+        """Return how it ended, once that is durable: the same object for every waiter.  A checkpoint.
+
+        Cancelling a wait does nothing to the process.  Waiting never consumes its notification.
+        """
+        return await self._job.wait()
+
+    async def stop(self, mode: StopMode = StopMode.TERMINATE, *, grace: float | None = None) -> Outcome | None:
+        """Ask it to end, and return how it did.
+
+        TERMINATE: SIGTERM, then SIGCONT, then after `grace` seconds SIGKILL, all to the whole tree.  KILL: SIGKILL at
+        once.  INTERRUPT: SIGINT and nothing more; None where it still runs after `grace`.  `grace` None is
+        `Limits.grace_seconds`.  What has ended is not signalled; its outcome is returned, and kept survivors of it are
+        stopped.  May be called again, also with a stronger mode.
+
+        Cancelled: the stop goes on.  Raises `TeardownFailedError` where the process could not be ended within the grace
+        and another second; it is still running then.
+        """
+        if not isinstance(mode, StopMode):
+            raise SupervisorError(ErrorCode.INVALID_ARGUMENTS, "mode must be a StopMode")
+        if grace is not None and not is_seconds(grace, zero=True):
+            raise SupervisorError(ErrorCode.INVALID_ARGUMENTS, "grace must be a number of seconds, 0 or more")
+        await checkpoint()
+        return await self._job.stop(mode, self._job.default_grace if grace is None else grace)
+
+    async def background(self) -> None:
+        """Say that nobody waits for it any more; its owner is told by Backgrounded, once.  A checkpoint.
+
+        Does nothing to a process that has ended or is in the background already.  Where the store is unavailable the
+        event goes out with the process's next one.
+        """
+        await checkpoint()
+        await self._job.background()
+
+    async def read_output(
+        self, cursor: int = 0, max_bytes: int = DEFAULT_READ_BYTES, *, streams: Streams = "both"
+    ) -> OutputChunk:
+        """Return what it has written at `cursor`, at most `max_bytes`.  A checkpoint.
+
+        The cursor counts the bytes since the start; `next_cursor` of a chunk is where the next one begins.
+
+        Never waits for more: an empty chunk that is not `ended` says that there is nothing yet.  Works after the end
+        too, and does not consume anything.  Raises `SupervisorError`: cursor_ahead, spool_corrupt,
+        invalid_arguments; `ProcessNotFoundError` where it was evicted.
+        """
+        _count("cursor", cursor, 0)
+        _count("max_bytes", max_bytes, 1)
+        if streams != "both":
+            raise SupervisorError(
+                ErrorCode.INVALID_ARGUMENTS, "this process has one stream for both; leave streams out or say 'both'"
+            )
+        await checkpoint()
+        job = self._job
+        if job.evicted:
+            raise ProcessNotFoundError
+        self._touch(self.handle)
+        return read_spool(job.output_path, job.spool, cursor, max_bytes, terminal=job.has_ended)
+
+    async def wait_output(self, after: int) -> None:
+        """Return once more than `after` bytes were written in all, or it has ended.  A checkpoint."""
+        _count("after", after, 0)
+        await self._job.wait_output(after)
+
+    def follow(self, cursor: int = 0) -> OutputFollower:
+        """Its output from `cursor` on as it comes, to its end: an async iterator of chunks, with `aclose`."""
+        _count("cursor", cursor, 0)
+        return OutputFollower(self, cursor)
+
+    async def send_input(self, data: bytes) -> None:
+        """Write to its stdin.  Raises `StdinClosedError`: this process was started without a pipe for input."""
+        await checkpoint()
+        raise StdinClosedError("it was started without a pipe for input; give all of it to start as stdin=bytes")
+
+    async def close_input(self) -> None:
+        """End its input.  It has none that is open, so this does nothing.  A checkpoint."""
+        await checkpoint()
+
+    async def resize(self, rows: int, cols: int) -> None:
+        """Change its terminal's size.  Raises `SupervisorError` (pty_unavailable): it has no terminal."""
+        await checkpoint()
+        raise SupervisorError(ErrorCode.PTY_UNAVAILABLE, "it was started without a terminal")
+
+
+@final
+class OutputFollower:
+    """Iterates over a process's output; a plain object that holds nothing open."""
+
+    def __init__(self, process: Process, cursor: int) -> None:
+        self._process = process
+        self._cursor = cursor
+        self._over = False
+
+    def __aiter__(self) -> OutputFollower:
+        return self
+
+    async def __anext__(self) -> OutputChunk:
+        """The next chunk that has data or tells a gap; the end of iteration once there can be none.
+
+        Cancelled: nothing is lost, the same call can be made again.
+        """
+        while not self._over:
+            chunk = await self._process.read_output(self._cursor)
+            self._over = chunk.ended
+            if chunk.data or chunk.gap:
+                self._cursor = chunk.next_cursor
+                return chunk
+            if not chunk.ended:
+                await self._process.wait_output(self._cursor)
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """End the iteration.  Idempotent; a checkpoint."""
+        self._over = True
+        await checkpoint()
+
+
+def _count(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise SupervisorError(ErrorCode.INVALID_ARGUMENTS, f"{name} must be an integer, at least {least}")

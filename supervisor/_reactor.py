@@ -1,0 +1,41 @@
+"""Every descriptor that a supervisor waits for: one kernel queue, one task.
+
+The queue's own descriptor is readable when any of its members is (true of epoll and of kqueue), so one
+`anyio.wait_readable` serves all jobs on both backends: no task, thread or event-loop registration for each.
+"""
+
+from __future__ import annotations
+
+import selectors
+from collections.abc import Callable
+
+import anyio
+
+
+class Reactor:
+    """Calls back when descriptors are readable; the callbacks run in `run()`'s task and must not wait."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+
+    def add(self, descriptor: int, callback: Callable[[], None]) -> None:
+        """Call `callback` whenever `descriptor` is readable (level-triggered), until it is removed."""
+        self._selector.register(descriptor, selectors.EVENT_READ, callback)
+
+    def remove(self, descriptor: int) -> None:
+        """Forget `descriptor`; must come before it is closed."""
+        self._selector.unregister(descriptor)
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        while True:
+            await anyio.wait_readable(self._selector)
+            members = self._selector.get_map()
+            for key, _ in self._selector.select(0):
+                # One callback may remove another's descriptor, and its number may already name a new file.
+                if members.get(key.fd) is key:
+                    key.data()
+
+    def close(self) -> None:
+        """Let go of the queue."""
+        self._selector.close()

@@ -1,0 +1,139 @@
+"""What is durable about one process, and what is told of it: every write of its record goes through here, in order.
+
+Rules
+- A unit is made when the thing happens, so positions follow the order of events; it enters the outbox once durable.
+- A unit whose write failed or was cancelled stays, and goes with the next write, with the last word at the latest.
+- The record in memory never says more than is durable, except that a process runs while that is being written.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from typing import final
+
+import anyio
+import attrs
+
+from ..notifier import OutboxUnit, ProcessState, TerminalReason, next_delay
+from ._outcome import Outcome
+from ._record import ProcessRecord
+from ._store import STORE_ERRORS
+from ._units import Unit, backgrounded_unit, last_word_unit, started_unit, stop_requested_unit
+from ._works import Works
+
+logger = logging.getLogger(__name__)
+
+
+@final
+class Teller:
+    """Writes one process's record forward."""
+
+    def __init__(self, works: Works, record: ProcessRecord) -> None:
+        self._works = works
+        self._record = record
+        self._writing = anyio.Lock()
+        self._unsaved: list[OutboxUnit] = []
+        self._unknown_start: tuple[ProcessRecord, OutboxUnit] | None = None
+        self.attempts = 0
+        self.last_error: str | None = None
+
+    @property
+    def record(self) -> ProcessRecord:
+        """What is known of the process."""
+        return self._record
+
+    async def save_starting(self) -> None:
+        """Make the fresh record durable, before anything is spawned.  Raises `STORE_ERRORS`."""
+        await self._works.store.save(self._record)
+
+    async def save_running(self, started_at: datetime, *, backgrounded: bool) -> None:
+        """Make it durable, and tell, that it runs.  Raises `STORE_ERRORS`: then `conclude` reads back whether it is."""
+        starting = self._record
+        self._record = starting.running(started_at, backgrounded=backgrounded)
+        unit = self._unit(started_unit(self._record))
+        try:
+            async with self._writing:
+                await self._works.store.save(self._record, [unit])
+        except STORE_ERRORS:
+            self._unknown_start = (self._record, unit)
+            self._record = starting
+            raise
+        self._works.outbox.add([unit])
+
+    def tell_backgrounded(self) -> None:
+        """Note that nobody waits for it any more; `flush` makes it durable."""
+        self._record = attrs.evolve(self._record, backgrounded=True)
+        self._unsaved.append(self._unit(backgrounded_unit(self._record, self._now())))
+
+    def tell_stop_requested(self, reason: TerminalReason) -> None:
+        """Note that it was asked to end; `flush` makes it durable."""
+        self._unsaved.append(self._unit(stop_requested_unit(self._record, reason, self._now())))
+
+    async def flush(self) -> None:
+        """Make durable what was noted.  Where that fails it goes with the next write; nothing is raised."""
+        try:
+            async with self._writing:
+                await self._save(self._record)
+        except STORE_ERRORS as error:
+            logger.warning("an event could not be stored and goes with its process's next (%s)", type(error).__name__)
+
+    async def conclude(
+        self, outcome: Callable[[ProcessRecord, datetime], Outcome], kept_bytes: int, tried: Callable[[], None]
+    ) -> list[OutboxUnit]:
+        """Make the last word durable, however long that takes; the units that it brings with it.
+
+        They are not in the outbox yet: other things come first.  `outcome` makes it from the record as it is durable
+        and the time; `tried` is called after each try that failed.
+        """
+        now = self._works.clock.now()
+        told: list[OutboxUnit] = []
+        unit: OutboxUnit | None = None
+        while True:
+            try:
+                async with self._writing:
+                    told += await self._read_back()
+                    record = self._record
+                    final = record.ended(outcome(record, record.not_before(now)), kept_bytes=kept_bytes)
+                    if unit is None:
+                        unit = self._unit(last_word_unit(final))
+                        self._unsaved.append(unit)
+                    units = list(self._unsaved)
+                    await self._works.store.save(final, units)
+            except STORE_ERRORS as error:
+                self.attempts += 1
+                self.last_error = f"the last word could not be stored ({type(error).__name__})"
+                logger.error("%s; trying again", self.last_error)  # noqa: TRY400 -- expected trouble: no traceback
+                tried()
+                await self._works.clock.sleep(next_delay(self.attempts, self._works.rng))
+            else:
+                self._unsaved.clear()
+                self._record = final
+                self.last_error = None
+                return told + units
+
+    async def _read_back(self) -> list[OutboxUnit]:
+        """Whether `running` is durable after all, where its write failed: then its unit is, too."""
+        if self._unknown_start is None:
+            return []
+        state = await self._works.store.state_of(self._record.handle)
+        (running, unit), self._unknown_start = self._unknown_start, None
+        if state is not ProcessState.RUNNING:
+            return []
+        self._record = running
+        return [unit]
+
+    async def _save(self, record: ProcessRecord) -> None:
+        units = list(self._unsaved)
+        if units:
+            await self._works.store.save(record, units)
+            del self._unsaved[: len(units)]
+            self._works.outbox.add(units)
+
+    def _unit(self, records: Unit) -> OutboxUnit:
+        position = self._works.outbox.next_position()
+        return OutboxUnit(position=position, subject=self._record.handle, records=records)
+
+    def _now(self) -> datetime:
+        return self._record.not_before(self._works.clock.now())

@@ -1,0 +1,65 @@
+"""Every deadline of a supervisor: one heap, one task, the injected clock.  A timeout costs no task."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from itertools import count
+
+import anyio
+
+from ..notifier import Clock
+
+
+class Timer:
+    """One call that is due; `cancel()` is idempotent, and harmless after the call."""
+
+    __slots__ = ("_callback",)
+
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self._callback: Callable[[], None] | None = callback
+
+    def cancel(self) -> None:
+        """Do not call."""
+        self._callback = None
+
+    def fire(self) -> None:
+        """Call, unless that was cancelled or has been done."""
+        callback, self._callback = self._callback, None
+        if callback is not None:
+            callback()
+
+
+class Timers:
+    """Calls back at given times of the clock's monotonic scale; the callbacks run in `run()`'s task, in order."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._heap: list[tuple[float, int, Timer]] = []
+        self._order = count()
+        self._sleep: anyio.CancelScope | None = None
+
+    def now(self) -> float:
+        """The clock's monotonic seconds."""
+        return self._clock.monotonic()
+
+    def call_after(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        """Have `callback` called `seconds` from now; at the next round for 0."""
+        timer = Timer(callback)
+        entry = (self.now() + seconds, next(self._order), timer)
+        heapq.heappush(self._heap, entry)
+        if self._heap[0] is entry and self._sleep is not None:
+            self._sleep.cancel()  # the new one is the earliest: sleep anew
+        return timer
+
+    async def run(self) -> None:
+        """Call what is due, until cancelled."""
+        while True:
+            while self._heap and self._heap[0][0] <= self.now():
+                heapq.heappop(self._heap)[2].fire()
+            with anyio.CancelScope() as self._sleep:
+                if self._heap:
+                    await self._clock.sleep(max(0.0, self._heap[0][0] - self.now()))
+                else:
+                    await anyio.sleep_forever()
+            self._sleep = None

@@ -1,0 +1,15 @@
+"""How jobs are spawned, contained, watched and ended; one launcher for each tier."""
+
+from __future__ import annotations
+
+from ._group import GroupLauncher as GroupLauncher
+from ._launcher import Child as Child
+from ._launcher import ExitStatus as ExitStatus
+from ._launcher import Launcher as Launcher
+from ._launcher import LaunchFailedError as LaunchFailedError
+from ._launcher import LaunchSpec as LaunchSpec
+from ._launcher import Listener as Listener
+from ._launcher import Report as Report
+from ._launcher import StopMode as StopMode
+from ._launcher import Survivors as Survivors
+from ._launcher import Wishes as Wishes

@@ -1,0 +1,129 @@
+"""The process_group tier: a session of its own, signalled as one, kept by this very process.
+
+For macOS, and where nothing stronger can be had.  It proves nothing: a descendant that leaves the group (setsid, job
+control, a daemon) is out of its reach, and what it leaves behind is not even seen.  Reports say `proven=False`.
+
+Rules
+- Spawned by `subprocess.Popen` without preexec_fn: vfork or posix_spawn, never a fork of the host.
+- A job has descriptors 0, 1 and 2 and no other of the host's.  It inherits the host's ignored signals: nothing between
+  the host and its exec could reset them here.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from typing import final
+
+from .._errors import ErrorCode, SupervisorError
+from .._limits import Containment, ResourceLimits
+from .._reactor import Reactor
+from .._timers import Timers
+from ._failure import launch_failure
+from ._keeper import GroupKeeper
+from ._launcher import Child, LaunchFailedError, LaunchSpec, Listener, Wishes
+from ._leader import Leader
+from ._stdin import open_stdin
+
+
+@final
+class GroupLauncher:
+    """Spawns jobs as leaders of their own session; see the module."""
+
+    def __init__(self, reactor: Reactor, timers: Timers) -> None:
+        self._reactor = reactor
+        self._timers = timers
+        # As much as a pipe holds.  Every keeper reads into it, since each copies before its callback returns.
+        self._buffer = memoryview(bytearray(64 * 1024))
+
+    @property
+    def containment(self) -> Containment:
+        """`Containment.PROCESS_GROUP`."""
+        return Containment.PROCESS_GROUP
+
+    def refuse(self, wishes: Wishes) -> None:
+        """Refuse what this tier cannot do (yet): a terminal, a pipe for input, split streams, resource limits."""
+        if wishes.pty:
+            raise SupervisorError(
+                ErrorCode.PTY_UNAVAILABLE, "this launcher gives no terminal; leave pty out to run with pipes"
+            )
+        if wishes.input_pipe:
+            raise SupervisorError(
+                ErrorCode.INVALID_ARGUMENTS,
+                "this launcher gives no pipe for input; pass all of it as stdin=bytes",
+            )
+        if wishes.split_streams:
+            raise SupervisorError(
+                ErrorCode.INVALID_ARGUMENTS,
+                "this launcher keeps stdout and stderr in one stream, in exact order; leave split_streams out",
+            )
+        given = wishes.resources
+        # The umask is set between vfork and exec.  Limits would need code there, or would come after the program has
+        # begun: neither is right, so they are refused rather than nearly done.
+        if given is not None and given != ResourceLimits(umask=given.umask):
+            raise SupervisorError(
+                ErrorCode.PROCESS_SETUP_FAILED,
+                "this launcher can set the umask only; use `ulimit` or `nice` in the command for other limits",
+            )
+
+    async def launch(self, spec: LaunchSpec, listener: Listener) -> Child:
+        """Spawn; see `Launcher.launch`.  It does not wait for anything: spawning takes under a millisecond."""
+        try:
+            stdin = open_stdin(spec.stdin)
+            try:
+                return self._spawn(spec, stdin, listener)
+            finally:
+                os.close(stdin)
+        except OSError as error:
+            raise launch_failure(error, spec) from None  # the original shows the program's path
+        except (subprocess.SubprocessError, ValueError) as error:
+            raise LaunchFailedError("other", None, f"the system refused to start it ({type(error).__name__})") from None
+
+    def _spawn(self, spec: LaunchSpec, stdin: int, listener: Listener) -> Child:
+        reading, writing = os.pipe()
+        try:
+            try:
+                os.set_blocking(reading, False)
+                leader = _spawn_leader(spec, stdin, writing)
+            finally:
+                os.close(writing)  # the job's alone from here on: its last holder's end is the end of output
+            try:
+                return GroupKeeper(
+                    leader,
+                    reading,
+                    spec,
+                    listener,
+                    reactor=self._reactor,
+                    timers=self._timers,
+                    buffer=self._buffer,
+                )
+            except BaseException:
+                leader.destroy()
+                raise
+        except BaseException:
+            os.close(reading)
+            raise
+
+
+def _spawn_leader(spec: LaunchSpec, stdin: int, writing: int) -> Leader:
+    popen = subprocess.Popen(  # noqa: S603 -- running what the caller asks for is what this library is for
+        spec.argv,
+        stdin=stdin,
+        stdout=writing,
+        stderr=writing,
+        cwd=spec.cwd,
+        env=spec.env,
+        umask=-1 if spec.umask is None else spec.umask,
+        close_fds=True,
+        start_new_session=True,
+    )
+    # Popen is done: it must neither reap nor warn that it has not.
+    popen.returncode = 0
+    try:
+        return Leader(popen.pid)
+    except BaseException:
+        # No descriptor left to watch it with.  It is our unreaped child, so the number is still its own.
+        os.killpg(popen.pid, signal.SIGKILL)
+        os.waitpid(popen.pid, 0)
+        raise

@@ -1,0 +1,175 @@
+"""The border between deciding about a process and holding it: what a launcher is given, and what it must tell.
+
+Theory of operation
+- A launcher spawns one job and gives back a `Child`.  From then on the child's keeper (a shim, or code in this process
+  where there is none) watches the leader, drains its output, carries out stop orders and ends what is left of the tree.
+- The keeper decides whether it was an exit or a stop, since only it knows what it had signalled before it reaped.  It
+  says so once, in a `Report`.  What that means for the record is decided elsewhere (`_outcome`).
+- Everything is told through a `Listener`, synchronously, in the event loop; a listener returns at once.
+
+Rules
+- After `ended` nothing more is told except `emptied`, and output, total and cursor stay as they are (sealed).
+- A child never signals anything that it cannot still identify as its own.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from signal import Signals
+from typing import Literal, Protocol, final
+
+import attrs
+
+from .._errors import SpawnFailureKind
+from .._limits import Containment, ResourceLimits
+from ..output import SpoolState
+
+Survivors = Literal["stop", "keep"]
+
+
+class StopMode(Enum):
+    """How a process is asked to end."""
+
+    INTERRUPT = "interrupt"
+    """SIGINT, as by Ctrl-C.  It may well go on; there is no escalation."""
+
+    TERMINATE = "terminate"
+    """SIGTERM then SIGCONT to the whole tree, the grace, SIGKILL."""
+
+    KILL = "kill"
+    """SIGKILL to the whole tree at once."""
+
+
+@final
+@attrs.frozen(kw_only=True)
+class LaunchSpec:
+    """One job, ready to be spawned.  Nothing of it is shown by `repr`."""
+
+    argv: tuple[str, ...] = attrs.field(repr=False)
+    env: dict[str, str] = attrs.field(repr=False)
+    cwd: str | None = attrs.field(repr=False)
+    stdin: bytes | None = attrs.field(repr=False)
+    umask: int | None
+    survivors: Survivors
+    output_path: Path = attrs.field(repr=False)
+    output_limit: int
+
+
+@final
+@attrs.frozen(kw_only=True)
+class Wishes:
+    """What `start` is asked for beyond running a program; a launcher refuses what it cannot give before anything is
+    admitted."""
+
+    pty: bool
+    input_pipe: bool
+    split_streams: bool
+    resources: ResourceLimits | None
+
+
+@final
+@attrs.frozen(kw_only=True)
+class ExitStatus:
+    """How the leader ended; exactly one of the two is set."""
+
+    exit_code: int | None
+    signal: int | None
+
+
+@final
+@attrs.frozen(kw_only=True)
+class Report:
+    """What a child's keeper saw, told once.
+
+    - `status`: None where somebody else took it (an ignored SIGCHLD, a foreign waitpid): unknown, never guessed.
+    - `signalled`: the signals that were delivered while the leader was seen alive; empty means that it ended by itself.
+    - `ended_at`: the clock's monotonic seconds when the leader's end was seen.
+    - `survivors`: live members of its tree when the leader's own end was seen; after a stop, those that outlived it.
+    - `output_open`: somebody still held the output when draining was over.
+    - `proven`: the kernel said that nothing of the tree is left.
+    """
+
+    status: ExitStatus | None
+    signalled: frozenset[Signals]
+    ended_at: float
+    survivors: int
+    output_open: bool
+    spool: SpoolState
+    proven: bool
+
+
+class Listener(Protocol):
+    """Who is told about a child."""
+
+    def grew(self, total: int) -> None:
+        """`total` bytes of output have been seen so far."""
+        ...
+
+    def ended(self, report: Report) -> None:
+        """The leader is dead, the output sealed, and the tree ended as far as this tier can; told once."""
+        ...
+
+    def stuck(self, errno: int | None) -> None:
+        """A stop order did not end the tree by the kill deadline; the child is watched on, and may be ordered anew."""
+        ...
+
+    def emptied(self) -> None:
+        """After `ended`: the last kept survivor is gone, and the child holds nothing any more."""
+        ...
+
+
+class Child(Protocol):
+    """A job that has been spawned."""
+
+    @property
+    def spool(self) -> SpoolState:
+        """How much output there is by now."""
+        ...
+
+    @property
+    def holds_survivors(self) -> bool:
+        """Whether the leader has ended and left survivors that are kept."""
+        ...
+
+    def stop(self, mode: StopMode, grace: float) -> bool:
+        """Order a stop, `grace` in seconds; False where the leader has already ended by itself (nothing is signalled).
+
+        Orders may be repeated: a stronger one takes over, a weaker one does nothing.  Kept survivors can be stopped so.
+        """
+        ...
+
+    def give_up(self) -> Report:
+        """Seal what cannot be ended: its output counts up to here.  It is watched on, and reaped should it ever end."""
+        ...
+
+    def abandon(self) -> None:
+        """Give up what the child still holds of this process (descriptors); for the very end of closing."""
+        ...
+
+
+class Launcher(Protocol):
+    """Spawns jobs by one way of containing them."""
+
+    @property
+    def containment(self) -> Containment:
+        """How strongly it holds a tree."""
+        ...
+
+    def refuse(self, wishes: Wishes) -> None:
+        """Return if it can do all of `wishes`; else raise the `SupervisorError` that says what it cannot."""
+        ...
+
+    async def launch(self, spec: LaunchSpec, listener: Listener) -> Child:
+        """Spawn; when this returns, the program has been executed.  Raises `LaunchFailedError`: nothing was left."""
+        ...
+
+
+class LaunchFailedError(Exception):
+    """The spawn failed; `message` names what was missing without showing it.  Internal: `start` turns it around."""
+
+    def __init__(self, kind: SpawnFailureKind, errno: int | None, message: str) -> None:
+        super().__init__(kind, errno)
+        self.kind = kind
+        self.errno = errno
+        self.message = message
