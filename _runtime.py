@@ -1,0 +1,321 @@
+"""The composition root: the only module that sees both the supervisor and the session.
+
+Theory of operation
+- A runtime is one task, `_serve`, that opens everything in order (directory, session, supervisor, courier) and closes
+  it in reverse.  Opening can be cancelled; from the moment the runtime is handed over the task is shielded, and only
+  the end of the block ends it.  So closing outlasts cancelled scopes, repeated native cancels, and one Ctrl-C.
+- Closing is bounded: the supervisor stops its processes within their grace, then the courier has a few seconds to bring
+  the last words home.  What could not be journaled by then is still in the store, and is delivered when the directory
+  is opened again.
+- What the block raised leaves as it is: never wrapped in a group.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from os import PathLike
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import Literal, TypedDict, Unpack, final
+from uuid import UUID
+
+import anyio
+import attrs
+from anyio.abc import TaskGroup, TaskStatus
+
+from .notifier import Clock, Courier, Owner, SystemClock, first_of, new_uuid7
+from .session import Loop, Session, open_session
+from .session.journal import Journal, MemoryJournal, SqliteJournal
+from .supervisor import (
+    Containment,
+    EnvPolicy,
+    ErrorCode,
+    HasOwner,
+    Limits,
+    OnOutputLimit,
+    Process,
+    ResourceLimits,
+    Supervisor,
+    SupervisorError,
+    Survivors,
+    TerminalSize,
+    hold_directory,
+    open_supervisor,
+)
+
+logger = logging.getLogger(__name__)
+
+# Beyond the supervisor's own bound (grace, then the kill): how long closing waits for the journal.
+DELIVERY_SECONDS = 5.0
+
+_JOURNAL_FILE = "journal.db"
+_SQLITE_URL = "sqlite:///"
+
+
+@final
+@attrs.frozen(kw_only=True)
+class PendingDelivery:
+    """A record whose way home is not finished.
+
+    `status` is "waiting" (in the outbox, not yet journaled: `attempts` tries have failed, `last_error` tells the last
+    one), "quarantined" (in the outbox, and can never be journaled: `last_error` says why), or "unacknowledged"
+    (journaled, and not acknowledged by its loop).
+    """
+
+    record_id: UUID
+    kind: Literal["event", "notification"]
+    process_handle: str
+    attempts: int = 0
+    status: Literal["waiting", "quarantined", "unacknowledged"]
+    last_error: str | None = None
+
+
+class StartOptions(TypedDict, total=False):
+    """The options of `Supervisor.start`, for `Runtime.start`; see there."""
+
+    origin_execution_id: UUID | None
+    cwd: str | PathLike[str] | None
+    env: Mapping[str, str] | None
+    env_policy: EnvPolicy
+    stdin: bytes | Literal["pipe"] | None
+    pty: TerminalSize | bool
+    timeout: float | None
+    background: bool
+    survivors: Survivors
+    name: str
+    split_streams: bool
+    output_limit: int | None
+    on_output_limit: OnOutputLimit
+    resources: ResourceLimits | None
+
+
+@final
+class Runtime:
+    """A supervisor and a session that deliver to each other; `open_runtime` makes one, and there is no other way."""
+
+    def __init__(self, session: Session, supervisor: Supervisor) -> None:
+        self._session = session
+        self._supervisor = supervisor
+        self._loop = session.open_loop()
+
+    @property
+    def session(self) -> Session:
+        """The durable side: journal, subscriptions, loops."""
+        return self._session
+
+    @property
+    def supervisor(self) -> Supervisor:
+        """The operating-system side: processes."""
+        return self._supervisor
+
+    @property
+    def loop(self) -> Loop:
+        """The session's main loop: its id is the same for the session's whole life."""
+        return self._loop
+
+    async def start(
+        self, command: str | Sequence[str], *, owner: Owner | HasOwner | None = None, **options: Unpack[StartOptions]
+    ) -> Process:
+        """Start a process that `owner` (None: the main loop) is told of; all else is as `Supervisor.start` says."""
+        return await self._supervisor.start(command, owner=self._loop if owner is None else owner, **options)
+
+    async def pending(self) -> list[PendingDelivery]:
+        """Everything that its loop has not acknowledged yet: first what is not journaled, then what is, in order.
+
+        A checkpoint.  Raises `JournalUnavailableError` where the journal cannot be read now.
+        """
+        undelivered = [
+            PendingDelivery(
+                record_id=record.record_id,
+                kind=record.kind,
+                process_handle=record.process_handle,
+                attempts=record.attempts,
+                status=record.status,
+                last_error=record.last_error,
+            )
+            for record in self._supervisor.pending()
+        ]
+        # Read after the outbox: what is journaled in between is listed twice rather than not at all; the later wins.
+        journaled = [
+            PendingDelivery(
+                record_id=record.record_id,
+                kind="notification",
+                process_handle=record.subject or "",
+                status="unacknowledged",
+            )
+            for record in await self._session.unacknowledged()
+        ]
+        known = {record.record_id for record in journaled}
+        return [record for record in undelivered if record.record_id not in known] + journaled
+
+
+def open_runtime(
+    directory: str | PathLike[str] | None = None,
+    *,
+    session_id: UUID | None = None,
+    limits: Limits | None = None,
+    journal: Journal | str | None = None,
+    require: Containment | None = None,
+    clock: Clock | None = None,
+    rng: Random | None = None,
+) -> AbstractAsyncContextManager[Runtime]:
+    """Run background jobs for as long as the block lasts: `async with open_runtime("folder") as runtime`.
+
+    - `directory`: where everything durable is; made if it is missing, private (0700).  An existing one is restored: the
+      same session, lost processes told, unacknowledged notices pending.  None: nothing is durable, and nothing outlives
+      the block.
+    - `session_id`: the session of a new directory (None: a fresh one); an existing one must have it.
+    - `journal`: a backend, or a URL ("sqlite:///relative/or//absolute.db"); None: `journal.db` in the directory.  One
+      that outlives the block needs a directory that does, too.
+    - `require`: the weakest containment that is accepted.
+    - `clock`, `rng`: where time and jitter come from; for tests.
+
+    Leaving the block stops every process (reason `runner_shutdown`), journals their last words and closes; it takes at
+    most the grace and a few seconds, outlasts cancellation, and re-raises what the block raised as it is.
+
+    Raises `DirectoryInUseError` where a live runtime has the directory, `SupervisorError` (invalid_settings,
+    manifest_corrupt, lifetime_enforcement_unavailable), and the journal's errors.  Cancelled while opening: nothing is
+    open.
+    """
+    return _RuntimeManager(
+        _Plan(
+            directory=directory,
+            session_id=session_id,
+            limits=limits,
+            journal=_choose_journal(directory, journal),
+            require=require,
+            clock=SystemClock() if clock is None else clock,
+            rng=Random() if rng is None else rng,  # noqa: S311 -- spreads retries, guards nothing
+        )
+    )
+
+
+@attrs.frozen(kw_only=True)
+class _Plan:
+    """What `open_runtime` was asked for, judged."""
+
+    directory: str | PathLike[str] | None
+    session_id: UUID | None
+    limits: Limits | None
+    journal: Journal | None
+    require: Containment | None
+    clock: Clock
+    rng: Random
+
+
+def _choose_journal(directory: str | PathLike[str] | None, journal: Journal | str | None) -> Journal | None:
+    """The backend; None for the directory's own."""
+    if isinstance(journal, str):
+        if not journal.startswith(_SQLITE_URL) or journal == _SQLITE_URL:
+            raise SupervisorError(
+                ErrorCode.INVALID_SETTINGS, 'the journal URL is not one of ours; give "sqlite:///path/to/journal.db"'
+            )
+        journal = SqliteJournal(journal.removeprefix(_SQLITE_URL))
+    if directory is None:
+        if isinstance(journal, SqliteJournal):
+            raise SupervisorError(
+                ErrorCode.INVALID_SETTINGS,
+                "a durable journal needs a durable directory, or what is not yet journaled is lost: give one",
+            )
+        return MemoryJournal() if journal is None else journal
+    return journal
+
+
+class _RuntimeManager(AbstractAsyncContextManager[Runtime, bool]):
+    """Holds the task that is the runtime; see the head of this file."""
+
+    def __init__(self, plan: _Plan) -> None:
+        self._plan = plan
+        self._leave = anyio.Event()
+        self._group: TaskGroup | None = None
+
+    async def __aenter__(self) -> Runtime:
+        if self._group is not None:
+            raise RuntimeError("this runtime was opened before; call open_runtime() for another one")
+        self._group = anyio.create_task_group()
+        await self._group.__aenter__()
+        try:
+            runtime: Runtime = await self._group.start(self._serve)
+        except BaseException as error:
+            await self._join(error)
+            raise
+        return runtime
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        self._leave.set()
+        return await self._join(error)
+
+    async def _join(self, error: BaseException | None) -> bool:
+        """Wait for the task's end; `error` is what the block raised.  Whether `error` is to go no further."""
+        assert self._group is not None  # noqa: S101 -- both callers have entered it
+        try:
+            kind = None if error is None else type(error)
+            swallowed = await self._group.__aexit__(kind, error, None if error is None else error.__traceback__)
+            return bool(swallowed)
+        except BaseExceptionGroup as group:
+            ours = [raised for raised in group.exceptions if raised is not error]
+            if not ours:
+                return False
+            if error is None or isinstance(error, anyio.get_cancelled_exc_class()):
+                if len(ours) > 1:
+                    raise
+                raise ours[0] from ours[0].__cause__
+            # The block's own error is what its author looks for; ours must not be lost behind it.
+            logger.exception("closing the runtime has failed", exc_info=ours[0])
+            return False
+
+    async def _serve(self, *, task_status: TaskStatus[Runtime]) -> None:
+        plan = self._plan
+        with anyio.CancelScope() as scope:
+            async with AsyncExitStack() as stack:
+                path, session_id = None, plan.session_id
+                if plan.directory is not None:
+                    hold = hold_directory(plan.directory, session_id=session_id, new_id=new_uuid7)
+                    held = stack.enter_context(hold)
+                    path, session_id = held.path, held.session_id
+                session = await stack.enter_async_context(
+                    open_session(_journal_of(plan, path), session_id=session_id, clock=plan.clock, rng=plan.rng)
+                )
+                supervisor = await stack.enter_async_context(
+                    open_supervisor(
+                        path,
+                        session_id=session.session_id,
+                        limits=plan.limits,
+                        require=plan.require,
+                        clock=plan.clock,
+                        rng=plan.rng,
+                    )
+                )
+                runtime = Runtime(session, supervisor)
+                scope.shield = True
+                await self._deliver(runtime, task_status)
+
+    async def _deliver(self, runtime: Runtime, task_status: TaskStatus[Runtime]) -> None:
+        """Hand the runtime over, and bring every last word home until the block is left and they are all there."""
+        supervisor = runtime.supervisor
+        courier = Courier(supervisor.outbox, runtime.session, clock=self._plan.clock, rng=self._plan.rng)
+        fenced = anyio.Event()
+
+        async def run() -> None:
+            await courier.run()
+            fenced.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            task_status.started(runtime)
+            await self._leave.wait()
+            await supervisor.aclose()
+            await first_of(supervisor.outbox.wait_empty, fenced.wait, lambda: self._plan.clock.sleep(DELIVERY_SECONDS))
+            tasks.cancel_scope.cancel()
+
+
+def _journal_of(plan: _Plan, path: Path | None) -> Journal:
+    if plan.journal is not None:
+        return plan.journal
+    assert path is not None  # noqa: S101 -- `_choose_journal` gives a journal to whoever has no directory
+    return SqliteJournal(path / _JOURNAL_FILE)

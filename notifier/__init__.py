@@ -10,6 +10,7 @@ from ._commands import validate_command as validate_command
 from ._completion import ProcessCompletionNotification as ProcessCompletionNotification
 from ._courier import Courier as Courier
 from ._courier import CourierObserver as CourierObserver
+from ._diagnostic import build_diagnostic as build_diagnostic
 from ._enums import Disposition as Disposition
 from ._enums import LifecycleKind as LifecycleKind
 from ._enums import ProcessState as ProcessState
@@ -50,6 +51,7 @@ from ._factory import build_process_event as build_process_event
 from ._fields import MAX_EVENT_BYTES as MAX_EVENT_BYTES
 from ._fields import MAX_PROCESS_DIAGNOSTIC_BYTES as MAX_PROCESS_DIAGNOSTIC_BYTES
 from ._fields import MAX_PROCESS_HANDLE_BYTES as MAX_PROCESS_HANDLE_BYTES
+from ._first import first_of as first_of
 from ._header import Cause as Cause
 from ._header import EventHeader as EventHeader
 from ._header import Owner as Owner
@@ -78,14 +80,120 @@ from ._records import NewRecord as NewRecord
 from ._records import RecordKind as RecordKind
 from ._records import SecondTerminal as SecondTerminal
 from ._retry import next_delay as next_delay
+from ._scrubber import REDACTED as REDACTED
+from ._scrubber import Scrubber as Scrubber
 from ._transitions import INITIAL_STATE as INITIAL_STATE
 from ._transitions import TRANSITIONS as TRANSITIONS
 from ._transitions import advance as advance
 from ._verdict import Verdict as Verdict
+from ._wire import SCHEMA_VERSION as SCHEMA_VERSION
 from ._wire import decode_command as decode_command
 from ._wire import decode_completion as decode_completion
 from ._wire import decode_event as decode_event
 from ._wire import decode_lifecycle as decode_lifecycle
 from ._wire import encode_command as encode_command
 from ._wire import encode_event as encode_event
+from ._workflow import MAX_VERTEX_LABEL_BYTES as MAX_VERTEX_LABEL_BYTES
+from ._workflow import MAX_WORKFLOW_MESSAGE_BYTES as MAX_WORKFLOW_MESSAGE_BYTES
+from ._workflow import MAX_WORKFLOW_VERSION_BYTES as MAX_WORKFLOW_VERSION_BYTES
+from ._workflow import MAX_WORKFLOW_VERTICES as MAX_WORKFLOW_VERTICES
 from ._workflow import WorkflowActivity as WorkflowActivity
+
+__all__ = [
+    "COMPLETION_REASONS",
+    "INITIAL_STATE",
+    "LIFECYCLE_SHAPES",
+    "MAX_EVENT_BYTES",
+    "MAX_PROCESS_DIAGNOSTIC_BYTES",
+    "MAX_PROCESS_HANDLE_BYTES",
+    "MAX_VERTEX_LABEL_BYTES",
+    "MAX_WORKFLOW_MESSAGE_BYTES",
+    "MAX_WORKFLOW_VERSION_BYTES",
+    "MAX_WORKFLOW_VERTICES",
+    "REDACTED",
+    "SCHEMA_VERSION",
+    "TRANSITIONS",
+    "AppendResult",
+    "Appended",
+    "Cause",
+    "Clock",
+    "Collision",
+    "CommandDecodeError",
+    "CommandHeader",
+    "CommandValidationError",
+    "CompletionNotifier",
+    "Courier",
+    "CourierObserver",
+    "DeliveryError",
+    "DeliverySink",
+    "Disposition",
+    "Duplicate",
+    "Event",
+    "EventDecodeError",
+    "EventFactory",
+    "EventHeader",
+    "IdempotencyCollisionError",
+    "IllegalTransitionError",
+    "InvalidEventError",
+    "JournalFencedError",
+    "JournalUnavailableError",
+    "LastwordError",
+    "LifecycleKind",
+    "LifecyclePublisher",
+    "LoopNotFoundError",
+    "NewRecord",
+    "Outbox",
+    "OutboxUnit",
+    "Owner",
+    "Presence",
+    "ProcessBackgrounded",
+    "ProcessCompleted",
+    "ProcessCompletionNotification",
+    "ProcessEvent",
+    "ProcessIds",
+    "ProcessLifecycleMetadata",
+    "ProcessLifecycleValidationError",
+    "ProcessLost",
+    "ProcessNotification",
+    "ProcessNotificationDeliveryStoppedError",
+    "ProcessNotificationOwnerMismatchError",
+    "ProcessNotificationUnsupportedError",
+    "ProcessStarted",
+    "ProcessState",
+    "ProcessStopRequested",
+    "RecordKind",
+    "RecordTooLargeError",
+    "Scrubber",
+    "SecondTerminal",
+    "SecondTerminalError",
+    "Shape",
+    "SystemClock",
+    "TerminalReason",
+    "UnknownCommandTypeError",
+    "UnknownEventTypeError",
+    "UnsupportedSchemaError",
+    "Verdict",
+    "Visibility",
+    "WorkflowActivity",
+    "WorkflowActivityKind",
+    "WorkflowActivityPublisher",
+    "WorkflowRunStatus",
+    "ack_id",
+    "advance",
+    "build_diagnostic",
+    "build_process_event",
+    "decode_command",
+    "decode_completion",
+    "decode_event",
+    "decode_lifecycle",
+    "encode_command",
+    "encode_event",
+    "first_of",
+    "main_loop_id",
+    "new_handle",
+    "new_uuid7",
+    "next_delay",
+    "process_ids",
+    "validate_command",
+    "validate_event",
+]

@@ -23,6 +23,7 @@ import attrs
 
 from ._clock import Clock
 from ._errors import JournalFencedError
+from ._first import first_of
 from ._outbox import Outbox, OutboxUnit
 from ._ports import DeliverySink
 from ._retry import next_delay
@@ -155,16 +156,10 @@ class Courier:
 
     async def _rest(self, seconds: float | None) -> None:
         """Return when a unit was added, when `wake` was called, or after `seconds` (None: no limit)."""
-        async with anyio.create_task_group() as tasks:
-
-            async def first(wait: Callable[[], Awaitable[None]]) -> None:
-                await wait()
-                tasks.cancel_scope.cancel()
-
-            tasks.start_soon(first, self._outbox.wait_changed)
-            tasks.start_soon(first, self._wake.wait)
-            if seconds is not None:
-                tasks.start_soon(first, lambda: self._clock.sleep(seconds))
+        waits: list[Callable[[], Awaitable[object]]] = [self._outbox.wait_changed, self._wake.wait]
+        if seconds is not None:
+            waits.append(lambda: self._clock.sleep(seconds))
+        await first_of(*waits)
         if self._wake.is_set():
             self._wake = anyio.Event()
 

@@ -1,0 +1,373 @@
+"""The runtime: a job's last word, end to end, whatever happens to the block around it."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from uuid import UUID, uuid4
+
+import anyio
+import pytest
+
+import lastword
+from lastword._runtime import StartOptions
+from lastword.notifier import (
+    AppendResult,
+    JournalFencedError,
+    JournalUnavailableError,
+    NewRecord,
+    ProcessEvent,
+    ProcessState,
+    SystemClock,
+    TerminalReason,
+    main_loop_id,
+)
+from lastword.session import LoopScope
+from lastword.session.journal import MemoryJournal, MemoryLedger, SqliteJournal
+from lastword.supervisor import SpawnFailedError, Supervisor, SupervisorError
+
+EVERYTHING = lastword.EventFilter(enduring=LoopScope.all())
+
+
+def gone(pid: int) -> bool:
+    """Whether no process has that id, or only its unreaped remains."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+async def pid_of(process: lastword.Process) -> int:
+    """The id that a job `echo $$` has printed first."""
+    await process.wait_output(0)
+    return int((await process.read_output()).data.split()[0])
+
+
+async def history(runtime: lastword.Runtime) -> list[tuple[str, str]]:
+    """What the journal tells: (event, handle), in order."""
+    return [
+        (type(delivery.event).__name__, delivery.event.process.process_handle)
+        async for delivery in runtime.session.replay()
+        if isinstance(delivery.event, ProcessEvent)
+    ]
+
+
+@pytest.fixture(params=["headless", "directory"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
+    return tmp_path / "state" if request.param == "directory" else None
+
+
+async def test_the_first_last_word(place: Path | None) -> None:
+    """Started, exit, Completed, notification, journal, loop, ack; and then nothing is pending."""
+    with anyio.fail_after(30):
+        async with lastword.open_runtime(place) as runtime:
+            async with runtime.session.subscribe(EVERYTHING) as deliveries:
+                process = await runtime.start("echo hello; exit 3")
+                notice = await runtime.loop.receive()
+                first = (await anext(deliveries)).event
+                second = (await anext(deliveries)).event
+            assert isinstance(first, lastword.ProcessStarted)
+            assert isinstance(second, lastword.ProcessCompleted)
+            assert second.process.exit_code == 3
+            assert notice.notification.process_handle == process.handle == second.process.process_handle
+            assert notice.notification.command_id == process.command_id
+            assert (notice.notification.state, notice.notification.reason) == (
+                ProcessState.EXITED,
+                TerminalReason.EXITED,
+            )
+            assert not notice.redelivered
+            (pending,) = await runtime.pending()
+            assert (pending.record_id, pending.kind, pending.process_handle, pending.status) == (
+                process.command_id,
+                "notification",
+                process.handle,
+                "unacknowledged",
+            )
+            await notice.ack()
+            assert await runtime.pending() == []
+            outcome = await process.wait()
+            assert (outcome.exit_code, outcome.signal) == (3, None)
+            assert (await process.read_output()).data == b"hello\n"
+
+
+async def test_an_unacknowledged_notice_is_told_again_under_the_same_id_until_it_is(tmp_path: Path) -> None:
+    async with lastword.open_runtime(tmp_path / "state") as runtime:
+        process = await runtime.start("true")
+        with anyio.fail_after(30):
+            notice = await runtime.loop.receive()
+    for _ in range(2):
+        async with lastword.open_runtime(tmp_path / "state") as runtime:
+            with anyio.fail_after(30):
+                notice = await runtime.loop.receive()
+            assert notice.notification.command_id == process.command_id
+            assert notice.redelivered
+    async with lastword.open_runtime(tmp_path / "state") as runtime:
+        with anyio.fail_after(30):
+            notice = await runtime.loop.receive()
+        await notice.ack()
+    async with lastword.open_runtime(tmp_path / "state") as runtime:
+        assert await runtime.pending() == []
+        assert await history(runtime) == [("ProcessStarted", process.handle), ("ProcessCompleted", process.handle)]
+
+
+async def test_a_directory_is_one_session_for_ever(tmp_path: Path) -> None:
+    async with lastword.open_runtime(tmp_path / "state") as runtime:
+        session_id = runtime.session.session_id
+        assert runtime.loop.loop_id == main_loop_id(session_id)
+    async with lastword.open_runtime(str(tmp_path / "state"), session_id=session_id) as runtime:
+        assert runtime.session.session_id == session_id
+    with pytest.raises(SupervisorError, match=str(session_id)):
+        async with lastword.open_runtime(tmp_path / "state", session_id=uuid4()):
+            pytest.fail("another session was let in")
+
+
+async def test_leaving_the_block_ends_every_process_and_journals_why(tmp_path: Path) -> None:
+    async with lastword.open_runtime(tmp_path / "state") as runtime:
+        processes = [await runtime.start("echo $$; exec sleep 60", background=True) for _ in range(3)]
+        with anyio.fail_after(30):
+            pids = [await pid_of(process) for process in processes]
+    assert all(gone(pid) for pid in pids)
+    async with lastword.open_runtime(tmp_path / "state") as runtime:
+        with anyio.fail_after(30):
+            notices = [await runtime.loop.receive() for _ in processes]
+    assert {notice.notification.process_handle for notice in notices} == {process.handle for process in processes}
+    assert {notice.notification.reason for notice in notices} == {TerminalReason.RUNNER_SHUTDOWN}
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("as it is"), KeyboardInterrupt(), SystemExit(3)], ids=lambda e: type(e).__name__
+)
+async def test_what_the_block_raises_leaves_as_it_is_after_the_last_words_are_home(
+    error: BaseException, tmp_path: Path
+) -> None:
+    with pytest.raises(type(error)) as caught:
+        async with lastword.open_runtime(tmp_path / "state") as runtime:
+            process = await runtime.start("exec sleep 60")
+            raise error
+    assert caught.value is error
+    assert process.outcome is not None
+    async with lastword.open_runtime(tmp_path / "state") as runtime:
+        assert (await history(runtime))[-1] == ("ProcessCompleted", process.handle)
+
+
+async def test_a_cancelled_block_still_brings_the_last_words_home(tmp_path: Path) -> None:
+    with anyio.CancelScope() as scope:
+        async with lastword.open_runtime(tmp_path / "state") as runtime:
+            process = await runtime.start("echo $$; exec sleep 60")
+            pid = await pid_of(process)
+            scope.cancel()
+            await anyio.sleep_forever()
+    assert scope.cancelled_caught
+    assert gone(pid)
+    async with lastword.open_runtime(tmp_path / "state") as runtime:
+        (pending,) = await runtime.pending()
+        assert pending.process_handle == process.handle
+
+
+async def test_closing_outlasts_a_cancellation_that_comes_while_it_waits(tmp_path: Path) -> None:
+    """The job ignores SIGTERM, so closing takes its grace; the scope is cancelled meanwhile."""
+    limits = lastword.Limits(grace_seconds=0.5)
+    with anyio.fail_after(30), anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as tasks:
+            async with lastword.open_runtime(tmp_path / "state", limits=limits) as runtime:
+                process = await runtime.start("trap '' TERM; echo $$; while :; do sleep 0.05; done")
+                pid = await pid_of(process)
+
+                async def cancel_once_it_is_asked_to_stop() -> None:
+                    async for delivery in runtime.session.watch(EVERYTHING):
+                        if isinstance(delivery.event, lastword.ProcessStopRequested):
+                            scope.cancel()
+
+                tasks.start_soon(cancel_once_it_is_asked_to_stop)
+    assert scope.cancelled_caught
+    assert gone(pid)
+    async with lastword.open_runtime(tmp_path / "state") as runtime:
+        assert [name for name, _ in await history(runtime)] == [
+            "ProcessStarted",
+            "ProcessStopRequested",
+            "ProcessCompleted",
+        ]
+
+
+async def test_a_live_directory_refuses_a_second_opener(tmp_path: Path) -> None:
+    async with lastword.open_runtime(tmp_path / "state") as runtime:
+        with pytest.raises(lastword.DirectoryInUseError):
+            async with lastword.open_runtime(tmp_path / "state"):
+                pytest.fail("a second opener was let in")
+        process = await runtime.start("true")
+        assert (await process.wait()).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "journal",
+    [
+        lambda folder: f"sqlite:///{folder / 'journal.db'}",
+        lambda folder: SqliteJournal(folder / "journal.db"),
+        lambda folder: "postgres",
+        lambda folder: "sqlite:///",
+        lambda folder: "",
+    ],
+    ids=["durable url", "durable backend", "not a url", "url without a path", "empty"],
+)
+def test_a_journal_that_cannot_be_right_is_refused_before_anything_is_made(
+    journal: Callable[[Path], SqliteJournal | str], tmp_path: Path
+) -> None:
+    with pytest.raises(SupervisorError) as caught:
+        lastword.open_runtime(journal=journal(tmp_path))
+    assert caught.value.code is lastword.ErrorCode.INVALID_SETTINGS
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_journal_url_names_the_file(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'elsewhere' / 'words.db'}"
+    async with lastword.open_runtime(tmp_path / "state", journal=url) as runtime:
+        process = await runtime.start("true")
+        await process.wait()
+    assert (tmp_path / "elsewhere" / "words.db").exists()
+    assert not (tmp_path / "state" / "journal.db").exists()
+
+
+async def test_a_job_that_cannot_start_has_a_last_word_too() -> None:
+    async with lastword.open_runtime() as runtime:
+        with pytest.raises(SpawnFailedError) as caught:
+            await runtime.start(["/no/such/program"])
+        with anyio.fail_after(30):
+            notice = await runtime.loop.receive()
+        assert notice.notification.process_handle == caught.value.handle
+        assert notice.notification.state is ProcessState.FAILED
+        assert await history(runtime) == [("ProcessCompleted", caught.value.handle)]
+
+
+async def test_a_loop_of_its_own_is_told_and_the_main_loop_is_not() -> None:
+    async with lastword.open_runtime() as runtime:
+        other = runtime.session.open_loop(uuid4())
+        process = await runtime.start("true", owner=other)
+        with anyio.fail_after(30):
+            notice = await other.receive()
+        assert notice.notification.process_handle == process.handle
+        with pytest.raises(anyio.WouldBlock):
+            runtime.loop.receive_nowait()
+
+
+async def test_many_that_end_together_are_each_told_once() -> None:
+    limits = lastword.Limits(running_per_loop=20)
+    async with lastword.open_runtime(limits=limits) as runtime:
+        with anyio.fail_after(60):
+            processes = [await runtime.start("exec cat", stdin=b"x" * 1000) for _ in range(20)]
+            notices = [await runtime.loop.receive() for _ in processes]
+        assert len({notice.notification.command_id for notice in notices}) == 20
+        with pytest.raises(anyio.WouldBlock):
+            runtime.loop.receive_nowait()
+
+
+class BrittleJournal(MemoryJournal):
+    """A journal that cannot be written while `broken`."""
+
+    broken = False
+
+    def append_many(self, units: Sequence[Sequence[NewRecord]]) -> list[list[AppendResult]]:
+        if self.broken:
+            raise JournalUnavailableError("the disk is full; free some space")
+        return super().append_many(units)
+
+
+class HastyClock(SystemClock):
+    """A clock whose sleeps are a hundred times shorter."""
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(seconds / 100)
+
+
+async def test_what_the_journal_cannot_take_waits_in_the_store_for_the_next_opening(tmp_path: Path) -> None:
+    ledger = MemoryLedger()
+    journal = BrittleJournal(ledger)
+    async with lastword.open_runtime(tmp_path / "state", journal=journal, clock=HastyClock(), rng=Random(1)) as runtime:
+        session_id = runtime.session.session_id
+        journal.broken = True
+        process = await runtime.start("true")
+        await process.wait()
+        with anyio.fail_after(30):
+            while not any(record.attempts for record in await runtime.pending()):
+                await anyio.lowlevel.checkpoint()
+        waiting = await runtime.pending()
+        assert {record.status for record in waiting} == {"waiting"}
+        assert "disk is full" in (waiting[0].last_error or "")
+    assert [record.kind.name for record in ledger.records] == ["FENCE"]
+    async with lastword.open_runtime(
+        tmp_path / "state", session_id=session_id, journal=MemoryJournal(ledger)
+    ) as runtime:
+        with anyio.fail_after(30):
+            notice = await runtime.loop.receive()
+        assert notice.notification.command_id == process.command_id
+        assert await history(runtime) == [("ProcessStarted", process.handle), ("ProcessCompleted", process.handle)]
+
+
+async def test_a_fenced_runtime_says_so_and_closes_quietly(tmp_path: Path) -> None:
+    """Another opener took its journal over: its own records stay in its store."""
+    ledger = MemoryLedger()
+    async with lastword.open_runtime(tmp_path / "state", journal=MemoryJournal(ledger)) as runtime:
+        MemoryJournal(ledger).open(runtime.session.session_id)
+        process = await runtime.start("true")
+        with anyio.fail_after(30), pytest.raises(JournalFencedError):
+            await runtime.loop.receive()
+        assert (await process.wait()).exit_code == 0
+
+
+HOST = """
+import sys
+import anyio
+import lastword
+
+async def main():
+    async with lastword.open_runtime(sys.argv[1]) as runtime:
+        process = await runtime.start("echo $$; exec sleep 60", background=True)
+        await process.wait_output(0)
+        print(process.handle, process.command_id, int((await process.read_output()).data), flush=True)
+        await anyio.sleep_forever()
+
+anyio.run(main, backend=sys.argv[2])
+"""
+
+
+async def test_a_killed_host_leaves_a_process_that_the_next_one_tells_as_lost(
+    tmp_path: Path, anyio_backend_name: str
+) -> None:
+    command = [sys.executable, "-c", HOST, str(tmp_path / "state"), anyio_backend_name]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as host:
+        assert host.stdout is not None
+        handle, command_id, pid = host.stdout.readline().split()
+        host.kill()
+    try:
+        for _ in range(2):  # told again after every restart, until it is acknowledged
+            async with lastword.open_runtime(tmp_path / "state") as runtime:
+                with anyio.fail_after(30):
+                    notice = await runtime.loop.receive()
+                assert notice.notification.process_handle == handle
+                assert notice.notification.command_id == UUID(command_id)
+                assert notice.notification.state is ProcessState.LOST_ON_RESTORE
+                assert await history(runtime) == [("ProcessBackgrounded", handle), ("ProcessLost", handle)]
+    finally:
+        # This tier cannot end a tree whose host was killed; it says so ("tree_not_proven").
+        os.kill(int(pid), signal.SIGKILL)
+
+
+async def test_a_manager_is_good_for_one_block() -> None:
+    manager = lastword.open_runtime()
+    async with manager:
+        pass
+    with pytest.raises(RuntimeError, match="opened before"):
+        async with manager:
+            pytest.fail("opened twice")
+
+
+def test_the_runtime_takes_every_option_of_the_supervisor() -> None:
+    ours = StartOptions.__annotations__
+    theirs = inspect.signature(Supervisor.start).parameters
+    assert list(ours) == [name for name in theirs if name not in {"self", "command", "owner"}]
+    assert StartOptions.__required_keys__ == frozenset()
