@@ -9,7 +9,8 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
-from typing import Literal, Protocol, final, runtime_checkable
+from types import NoneType
+from typing import Literal, Protocol, cast, final
 from uuid import UUID
 
 import attrs
@@ -28,8 +29,10 @@ _MINIMAL = frozenset({"PATH", "HOME", "USER", "LANG", "TERM", "TMPDIR", "TZ"})
 
 _SHELL = "/bin/sh"
 
+# A name is one column of a table that people read.
+MAX_NAME_CHARACTERS = 128
 
-@runtime_checkable
+
 class HasOwner(Protocol):
     """Anything that processes can belong to, such as a loop."""
 
@@ -84,17 +87,16 @@ def judge_order(
 ) -> Order:
     """All arguments of `start`, judged in this order.  Raises `InvalidCommandError` with the first that is wrong."""
     argv, program = _argv(command)
-    _flag("background", background)
-    _flag("split_streams", split_streams)
+    _kind("background", background, bool, "must be True or False")
+    _kind("split_streams", split_streams, bool, "must be True or False")
     _one_of("env_policy", env_policy, ("minimal", "inherit", "none"))
     _one_of("survivors", survivors, ("stop", "keep"))
     _one_of("on_output_limit", on_output_limit, ("rotate", "stop"))
-    if not isinstance(pty, (bool, TerminalSize)):
-        raise InvalidCommandError("pty", "must be a bool or a TerminalSize")
-    if resources is not None and not isinstance(resources, ResourceLimits):
-        raise InvalidCommandError("resources", "must be ResourceLimits or None")
-    if origin_execution_id is not None and (not isinstance(origin_execution_id, UUID) or not origin_execution_id.int):
-        raise InvalidCommandError("origin_execution_id", "must be a UUID that is not zero, or None")
+    _kind("pty", pty, (bool, TerminalSize), "must be a bool or a TerminalSize")
+    _kind("resources", resources, (ResourceLimits, NoneType), "must be ResourceLimits or None")
+    _kind("origin_execution_id", origin_execution_id, (UUID, NoneType), "must be a UUID or None")
+    if origin_execution_id is not None and not origin_execution_id.int:
+        raise InvalidCommandError("origin_execution_id", "must not be the zero id; None mints one")
     if timeout is not None and not is_seconds(timeout):
         raise InvalidCommandError("timeout", "must be a positive number of seconds, or None for no limit")
     return Order(
@@ -133,22 +135,21 @@ def is_seconds(value: object, *, zero: bool = False) -> bool:
     return value > 0 or (zero and value == 0)
 
 
-def _argv(command: Command) -> tuple[tuple[str, ...], str]:
+def _argv(command: object) -> tuple[tuple[str, ...], str]:
     """What is executed, and its base name: never the word of a shell command, which may be an assignment."""
     if isinstance(command, str):
         if not command:
             raise InvalidCommandError("command", "is empty; give a shell command or a sequence of arguments")
-        _text("command", command)
-        return (_SHELL, "-c", command), "sh"
-    if isinstance(command, (bytes, bytearray, Mapping)) or not isinstance(command, Sequence):
+        return (_SHELL, "-c", _text("command", command)), "sh"
+    if isinstance(command, (bytes, bytearray, memoryview)) or not isinstance(command, Sequence):
         raise InvalidCommandError("command", "must be a str (for /bin/sh -c) or a sequence of str (executed as given)")
-    if not command:
+    items = cast("Sequence[object]", command)
+    argv = tuple(_text(f"argv[{index}]", item) for index, item in enumerate(items))
+    if not argv:
         raise InvalidCommandError("command", "is empty; its first item is the program")
-    for index, argument in enumerate(command):
-        _text(f"argv[{index}]", argument)
-    if not command[0]:
+    if not argv[0]:
         raise InvalidCommandError("argv[0]", "is empty; it is the program")
-    return tuple(command), PurePath(command[0]).name
+    return argv, PurePath(argv[0]).name
 
 
 def _text(field: str, value: object) -> str:
@@ -164,50 +165,49 @@ def _text(field: str, value: object) -> str:
     return value
 
 
-def _environment(env: Mapping[str, str] | None, policy: EnvPolicy, host: Mapping[str, str]) -> dict[str, str]:
-    given = {} if env is None else env
-    if not isinstance(given, Mapping):
-        raise InvalidCommandError("env", "must be a mapping of str to str, or None")
-    for key, value in given.items():
-        if not isinstance(key, str):
-            raise InvalidCommandError("env", f"names must be str, not {type(key).__name__}")
+def _environment(env: object, policy: EnvPolicy, host: Mapping[str, str]) -> dict[str, str]:
+    variables = {name: value for name, value in host.items() if _passes(name, policy)}
+    if env is None:
+        return variables
+    _kind("env", env, Mapping, "must be a mapping of str to str, or None")
+    for name, value in cast("Mapping[object, object]", env).items():
+        if not isinstance(name, str):
+            raise InvalidCommandError("env", f"names must be str, not {type(name).__name__}")
         # Only what stands before a forbidden character: the rest may be a value that was put there by mistake.
-        field = f"env[{key.partition('=')[0].partition(chr(0))[0]}]"
-        if not key or "=" in key or "\0" in key:
+        field = f"env[{name.partition('=')[0].partition(chr(0))[0]}]"
+        if not name or "=" in name or "\0" in name:
             raise InvalidCommandError(field, "a name must not be empty and not contain '=' or NUL")
-        _text(field, key)
-        _text(field, value)
-    return {name: value for name, value in host.items() if _passes(name, policy)} | dict(given)
+        variables[_text(field, name)] = _text(field, value)
+    return variables
 
 
 def _passes(name: str, policy: EnvPolicy) -> bool:
     return policy == "inherit" or (policy == "minimal" and (name in _MINIMAL or name.startswith("LC_")))
 
 
-def _cwd(cwd: str | os.PathLike[str] | None) -> str | None:
+def _cwd(cwd: object) -> str | None:
     if cwd is None:
         return None
-    path = cwd if isinstance(cwd, str) else os.fspath(cwd) if isinstance(cwd, os.PathLike) else None
+    path: object = os.fspath(cast("os.PathLike[str]", cwd)) if isinstance(cwd, os.PathLike) else cwd
     if not path:
-        raise InvalidCommandError("cwd", "must be a path, or None for the host's own")
+        raise InvalidCommandError("cwd", "is empty; give a path, or None for the host's own")
     return _text("cwd", path)
 
 
 def _stdin(stdin: object) -> bytes | None:
     if stdin is None or stdin == "pipe":
         return None
-    if not isinstance(stdin, (bytes, bytearray, memoryview)):
-        raise InvalidCommandError("stdin", 'must be None (nothing to read), bytes, or "pipe"')
-    return bytes(stdin)
+    _kind("stdin", stdin, (bytes, bytearray, memoryview), 'must be None (nothing to read), bytes, or "pipe"')
+    return bytes(cast("bytes", stdin))
 
 
-def _name(name: str) -> str:
-    if not isinstance(name, str) or len(name) > 128 or not (name.isprintable() or not name):
-        raise InvalidCommandError("name", "must be at most 128 printable characters, for people to read")
+def _name(name: object) -> str:
+    if not isinstance(name, str) or len(name) > MAX_NAME_CHARACTERS or not (name.isprintable() or not name):
+        raise InvalidCommandError("name", f"must be at most {MAX_NAME_CHARACTERS} printable characters")
     return name
 
 
-def _output_limit(value: int | None, limits: Limits) -> int:
+def _output_limit(value: object, limits: Limits) -> int:
     if value is None:
         return limits.spool_bytes
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= limits.aggregate_spool_bytes:
@@ -217,9 +217,9 @@ def _output_limit(value: int | None, limits: Limits) -> int:
     return value
 
 
-def _flag(field: str, value: object) -> None:
-    if not isinstance(value, bool):
-        raise InvalidCommandError(field, "must be True or False")
+def _kind(field: str, value: object, kinds: type | tuple[type, ...], why: str) -> None:
+    if not isinstance(value, kinds):
+        raise InvalidCommandError(field, why)
 
 
 def _one_of(field: str, value: object, allowed: tuple[str, ...]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import errno as errnos
+from ..notifier import build_diagnostic
 
 EXIT_UNKNOWN = "exit_unknown"
 START_CANCELLED = "start_cancelled"
@@ -12,13 +12,9 @@ TREE_NOT_PROVEN = "tree_not_proven"
 
 def spawn_failed(kind: str, errno: int | None) -> str:
     """Why a process could not be spawned, such as "spawn_failed:not_found:ENOENT"."""
-    return f"spawn_failed:{kind}" if errno is None else f"spawn_failed:{kind}:{_name(errno)}"
+    return build_diagnostic(f"spawn_failed:{kind}", errno=errno)
 
 
 def teardown_failed(errno: int | None) -> str:
     """Why a tree could not be ended: what the system answered to the signal, or that it took it to no effect."""
-    return "teardown_failed:alive" if errno is None else f"teardown_failed:{_name(errno)}"
-
-
-def _name(errno: int) -> str:
-    return errnos.errorcode.get(errno, str(errno))
+    return build_diagnostic("teardown_failed" if errno is not None else "teardown_failed:alive", errno=errno)

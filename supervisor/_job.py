@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import final
+from typing import Literal, final
+from uuid import UUID
 
 import anyio
 
@@ -26,6 +27,7 @@ from . import _diagnostics as diagnostics
 from ._admission import Reservation
 from ._command import Order
 from ._errors import SpawnFailedError, TeardownFailedError
+from ._outbox import UndeliveredRecord
 from ._outcome import CAUSES, Outcome, StopCause, Verdict, failed, judge
 from ._record import ProcessRecord
 from ._store import STORE_ERRORS
@@ -124,6 +126,27 @@ class Job:
     def default_grace(self) -> float:
         """Seconds between SIGTERM and SIGKILL where a stop does not say."""
         return self._works.limits.grace_seconds
+
+    def unstored(self) -> list[UndeliveredRecord]:
+        """The records of a last word that could not be stored yet."""
+        teller, ids = self._teller, self.record.ids
+        if teller.last_error is None:
+            return []
+        kinds: tuple[tuple[UUID, Literal["event", "notification"]], ...] = (
+            (ids.completed, "event"),
+            (ids.command, "notification"),
+        )
+        return [
+            UndeliveredRecord(
+                record_id=record_id,
+                kind=kind,
+                process_handle=self.record.handle,
+                attempts=teller.attempts,
+                status="waiting",
+                last_error=teller.last_error,
+            )
+            for record_id, kind in kinds
+        ]
 
     # --- starting -----------------------------------------------------------------------------------------------------
 

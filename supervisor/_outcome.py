@@ -145,7 +145,7 @@ _SPECIAL_REASONS = {
 
 def _outran_the_kill(status: ExitStatus | None, signalled: frozenset[Signals]) -> bool:
     # Nobody can handle SIGKILL: who has an exit code although nothing else was sent had exited before it came.
-    return signalled == {Signals.SIGKILL} and status is not None and status.exit_code is not None
+    return signalled == frozenset({Signals.SIGKILL}) and status is not None and status.exit_code is not None
 
 
 def _by_itself(status: ExitStatus | None) -> Verdict:

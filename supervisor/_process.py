@@ -97,8 +97,7 @@ class Process:
         Cancelled: the stop goes on.  Raises `TeardownFailedError` where the process could not be ended within the grace
         and another second; it is still running then.
         """
-        if not isinstance(mode, StopMode):
-            raise SupervisorError(ErrorCode.INVALID_ARGUMENTS, "mode must be a StopMode")
+        _check_mode(mode)
         if grace is not None and not is_seconds(grace, zero=True):
             raise SupervisorError(ErrorCode.INVALID_ARGUMENTS, "grace must be a number of seconds, 0 or more")
         await checkpoint()
@@ -193,6 +192,11 @@ class OutputFollower:
         """End the iteration.  Idempotent; a checkpoint."""
         self._over = True
         await checkpoint()
+
+
+def _check_mode(mode: object) -> None:
+    if not isinstance(mode, StopMode):
+        raise SupervisorError(ErrorCode.INVALID_ARGUMENTS, "mode must be a StopMode")
 
 
 def _count(name: str, value: object, least: int) -> None:

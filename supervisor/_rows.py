@@ -118,7 +118,7 @@ def process_row(record: ProcessRecord) -> tuple[object, ...]:
 
 def to_process(row: Sequence[Any]) -> ProcessRecord:
     """The record of a row; raises ValueError, TypeError or KeyError where it is none of ours."""
-    at = dict(zip(_COLUMNS, row, strict=True))
+    at: dict[str, Any] = dict(zip(_COLUMNS, row, strict=True))
     state = ProcessState(at["state"])
     started_at = None if at["started_at"] is None else datetime.fromisoformat(at["started_at"])
     return ProcessRecord(

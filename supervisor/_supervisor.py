@@ -7,6 +7,7 @@ Theory of operation
 
 from __future__ import annotations
 
+import builtins
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -144,12 +145,12 @@ class Supervisor:
             raise ProcessNotFoundError
         return process
 
-    def list(self, owner: Owner | HasOwner) -> list[Process]:
+    def list(self, owner: Owner | HasOwner) -> builtins.list[Process]:
         """The owner's processes that are known, oldest first."""
         wanted = owner_of(owner)
         return [process for process in self._registry.processes() if process.owner == wanted]
 
-    async def wait_any(self, processes: Sequence[Process]) -> list[Process]:
+    async def wait_any(self, processes: Sequence[Process]) -> builtins.list[Process]:
         """Return those of `processes` that have ended, in their order, once one has; [] for none.  A checkpoint."""
         await checkpoint()
         if processes and not any(process.outcome for process in processes):
@@ -163,30 +164,17 @@ class Supervisor:
                     tasks.start_soon(first, process)
         return [process for process in processes if process.outcome]
 
-    async def wait_all(self, processes: Sequence[Process]) -> list[Outcome]:
+    async def wait_all(self, processes: Sequence[Process]) -> builtins.list[Outcome]:
         """Return how each of `processes` ended, in their order, once all have.  A checkpoint."""
         await checkpoint()
         return [await process.wait() for process in processes]
 
-    def pending(self) -> list[UndeliveredRecord]:
+    def pending(self) -> builtins.list[UndeliveredRecord]:
         """Every record that is not known to be delivered, and every last word that could not be stored yet."""
-        unstored = [
-            UndeliveredRecord(
-                record_id=record_id,
-                kind=kind,
-                process_handle=job.record.handle,
-                attempts=job.teller.attempts,
-                status="waiting",
-                last_error=job.teller.last_error,
-            )
-            for job in self._registry.running()
-            if job.teller.last_error is not None
-            for record_id, kind in (
-                (job.record.ids.completed, "event"),
-                (job.record.ids.command, "notification"),
-            )
-        ]
-        return self._works.outbox.undelivered() + unstored
+        held = self._works.outbox.undelivered()
+        for job in self._registry.running():
+            held += job.unstored()
+        return held
 
     async def aclose(self) -> None:
         """Admit nothing more, stop every process (runner_shutdown), and store their last words.
@@ -199,7 +187,7 @@ class Supervisor:
         jobs = self._registry.holding()
         for job in jobs:
             job.shut_down()
-        kill = self._works.timers.call_after(grace, lambda: [job.kill_now() for job in jobs])
+        kill = self._works.timers.call_after(grace, lambda: _kill(jobs))
         try:
             with anyio.move_on_after(grace + CLOSING_SECONDS) as bound:
                 for job in jobs:
@@ -251,3 +239,8 @@ class Supervisor:
             raise SupervisorError(
                 ErrorCode.INVALID_ARGUMENTS, "the owner is of another session; give a loop of this supervisor's session"
             )
+
+
+def _kill(jobs: Sequence[Job]) -> None:
+    for job in jobs:
+        job.kill_now()

@@ -170,6 +170,6 @@ class LaunchFailedError(Exception):
 
     def __init__(self, kind: SpawnFailureKind, errno: int | None, message: str) -> None:
         super().__init__(kind, errno)
-        self.kind = kind
+        self.kind: SpawnFailureKind = kind
         self.errno = errno
         self.message = message
