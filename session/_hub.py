@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from ..notifier import EventDecodeError, InvalidEventError, LastwordError, RecordKind, decode_event
+from ..notifier import EventDecodeError, InvalidEventError, LastwordError, RecordKind, Visibility, decode_event
 from ._subscription import Delivery, EphemeralEvent, EventFilter, Subscription
 from .journal import Record
 
@@ -77,4 +77,4 @@ def public_delivery(record: Record) -> Delivery | None:
         # What is written here was checked on its way in: somebody else's hand, or a later version's event.
         logger.exception("the event at sequence %d cannot be read and is left out", record.seq)
         return None
-    return Delivery(event, record.seq)
+    return Delivery(event, record.seq) if event.header.visibility is Visibility.PUBLIC else None

@@ -12,7 +12,7 @@ from typing import TypeAlias, final
 
 from anyio.lowlevel import checkpoint
 
-from ._errors import SubscriptionLostError
+from ._errors import SessionClosedError, SubscriptionLostError
 from ._hub import public_delivery
 from ._subscription import Delivery, EventFilter, Subscription
 from .journal import Record
@@ -90,7 +90,10 @@ class Watch:
                 return self._page.popleft()
             live = self._listen()
             if self._behind:
-                await self._turn()
+                try:
+                    await self._turn()
+                except SessionClosedError:
+                    break
                 continue
             try:
                 delivery = await live.__anext__()
