@@ -16,7 +16,7 @@ from lastword.adapters.demo._jobs import Job, exited, jobs
 from lastword.adapters.demo._ledger import Row
 from lastword.notifier import LifecycleKind, ProcessCompletionNotification, ProcessState, TerminalReason
 
-DEMO = [sys.executable, "-X", "dev", "-W", "error", "-m", "lastword", "demo"]
+DEMO = [sys.executable, "-W", "error", "-m", "lastword", "demo"]
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])

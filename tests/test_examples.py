@@ -17,7 +17,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 
 def run_python(*arguments: str, cwd: Path) -> str:
     """Run a fresh interpreter with warnings as errors and return what it printed; it must end well and say no more."""
-    command = [sys.executable, "-X", "dev", "-W", "error", *arguments]
+    command = [sys.executable, "-W", "error", *arguments]
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return done.stdout

@@ -12,6 +12,7 @@ from ...notifier import LifecycleKind, ProcessState, TerminalReason
 from ...supervisor import StopMode
 
 _ENDED = frozenset({LifecycleKind.STARTED, LifecycleKind.COMPLETED})
+_STOPPED = _ENDED | {LifecycleKind.STOP_REQUESTED}
 
 
 @attrs.frozen(kw_only=True)
@@ -26,7 +27,7 @@ class Fate:
 
 def exited(code: int, *more: LifecycleKind) -> Fate:
     """The command ended by itself."""
-    return Fate(state=ProcessState.EXITED, reason=TerminalReason.EXITED, exit_code=code, kinds=_ENDED | set(more))
+    return Fate(state=ProcessState.EXITED, reason=TerminalReason.EXITED, exit_code=code, kinds=_ENDED.union(more))
 
 
 @attrs.frozen(kw_only=True)
@@ -54,27 +55,19 @@ def jobs(gate: str) -> tuple[Job, ...]:
             label="runs out of time",
             command="sleep 60",
             timeout=1.0,
-            fate=Fate(state=ProcessState.TIMED_OUT, reason=TerminalReason.TIMED_OUT),
+            fate=Fate(state=ProcessState.TIMED_OUT, reason=TerminalReason.TIMED_OUT, kinds=_STOPPED),
         ),
         Job(
             label="is asked to stop",
             command="sleep 60",
             stop=StopMode.TERMINATE,
-            fate=Fate(
-                state=ProcessState.TERMINATED,
-                reason=TerminalReason.TERMINATED,
-                kinds=_ENDED | {LifecycleKind.STOP_REQUESTED},
-            ),
+            fate=Fate(state=ProcessState.TERMINATED, reason=TerminalReason.TERMINATED, kinds=_STOPPED),
         ),
         Job(
             label="is killed",
             command="trap '' TERM INT; while :; do sleep 0.1; done",
             stop=StopMode.KILL,
-            fate=Fate(
-                state=ProcessState.KILLED,
-                reason=TerminalReason.KILLED,
-                kinds=_ENDED | {LifecycleKind.STOP_REQUESTED},
-            ),
+            fate=Fate(state=ProcessState.KILLED, reason=TerminalReason.KILLED, kinds=_STOPPED),
         ),
         Job(
             label="cannot start",

@@ -5,10 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from ...notifier import LifecycleKind, ProcessState
 from ._ledger import Row
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _HEADINGS = ("job", "handle", "started", "background", "stop asked", "last word", "notice")
 _COLUMNS = {
@@ -120,7 +123,7 @@ class TableShow:
         """Print above the table."""
         self._live.console.print(line, highlight=False)
 
-    def _table(self) -> object:
+    def _table(self) -> Table:
         from rich.table import Table
 
         table = Table(*_HEADINGS)
