@@ -32,9 +32,8 @@ async def run_demo(plain: bool = False) -> bool:
         with choose_show(ledger.rows, plain=plain) as show:
             async with open_runtime(state, limits=Limits(running_per_loop=16)) as runtime:
                 await _run_all(runtime, todo, ledger, show, gate)
-            left = await _look_again(state, show)
-            show.say("")
-            return _judge(todo, ledger, left, show)
+        left = await _look_again(state, show)
+        return _judge(todo, ledger, left, show)
 
 
 class _Gate:

@@ -84,7 +84,7 @@ def jobs(gate: str) -> tuple[Job, ...]:
             output_limit=1024 * 1024,
             fate=exited(0),
         ),
-        Job(label="leaves a child that holds the pipe", command="sleep 60 & echo gone", fate=exited(0)),
+        Job(label="leaves a child on the pipe", command="sleep 60 & echo gone", fate=exited(0)),
         Job(
             label="goes to the background",
             command="sleep 1.5",

@@ -120,7 +120,7 @@ class TableShow:
         self._live.update(self._table(), refresh=True)
 
     def say(self, line: str) -> None:
-        """Print above the table."""
+        """Print: above the table while it is live, below it when it is done."""
         self._live.console.print(line, highlight=False)
 
     def _table(self) -> Table:

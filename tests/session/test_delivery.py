@@ -258,8 +258,8 @@ async def test_closing_a_loop_offers_its_notices_at_the_next_opening(ground: Gro
     async with ground.open() as session:
         loop = session.open_loop()
         await _end(session, received, queued)
-        async for notice in loop:
-            held = notice
+        held = await anext(loop)
+        async for _ in loop:
             await loop.aclose()
         with pytest.raises(LoopClosedError):
             loop.receive_nowait()

@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 import anyio
 import pytest
 from session_ground import Ground
+from session_ground import ground as make_ground
 from session_values import LOOP_A, LOOP_B, MAIN, SESSION, Job
 from vector_values import rows
 
@@ -36,7 +37,7 @@ from lastword.notifier import (
     Visibility,
 )
 from lastword.session import EventFilter, LoopScope, Session
-from lastword.session.journal import MemoryJournal, MemoryLedger, SqliteJournal
+from lastword.session.journal import Journal
 from lastword.session.journal._judge import fence_record
 
 Row = dict[str, Any]
@@ -69,29 +70,27 @@ def _expected(step: Row) -> type[AppendResult]:
 @pytest.mark.parametrize("backend", ["memory", "sqlite"])
 def test_idempotency(row: Row, backend: str, tmp_path: Path) -> None:
     """The journal answers, and numbers, as the reference's; no subject is named, for the reference knows none."""
-    ledger = MemoryLedger()
-    opened = []
+    storage = make_ground(f"{backend}-inline", tmp_path)
+    opened: list[Journal] = []
     try:
         for step in row["steps"]:
             if step["op"] == "open":
-                journal = MemoryJournal(ledger) if backend == "memory" else SqliteJournal(tmp_path / "journal.db")
-                opened.append(journal)
-                assert journal.open(SESSION) == step["epoch"]
+                opened.append(storage.journal())
+                assert opened[-1].open(SESSION) == step["epoch"]
             elif step["kind"] == "event(unmarshalable)":
                 continue  # refused by the codec, before there is a record: see tests/notifier and test_hub.py
             elif row["name"].startswith("stale writer") and step["tip_after"] == 3:
                 # Difference: whoever is fenced is told so, also for what it knows.
                 if len(opened) == 1:
-                    opened.append(MemoryJournal(ledger) if backend == "memory" else SqliteJournal(journal._path))
+                    opened.append(storage.journal())
                     opened[-1].open(SESSION)
                 with pytest.raises(JournalFencedError):
                     opened[0].append_many([[_record(step)]])
             else:
-                ((result,),) = journal.append_many([[_record(step)]])
+                ((result,),) = opened[-1].append_many([[_record(step)]])
                 assert type(result) is _expected(step)
-                sequence = step["error"].get("original_seq", step["sequence"])
-                assert result.seq == sequence
-                assert len(journal.read(0, 100)) == step["tip_after"]
+                assert result.seq == step["error"].get("original_seq", step["sequence"])
+                assert len(opened[-1].read(0, 100)) == step["tip_after"]
     finally:
         for journal in opened:
             journal.close()
