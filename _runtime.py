@@ -161,7 +161,7 @@ def open_runtime(
     require: Containment | None = None,
     clock: Clock | None = None,
     rng: Random | None = None,
-) -> AbstractAsyncContextManager[Runtime]:
+) -> AbstractAsyncContextManager[Runtime, None]:
     """Run background jobs for as long as the block lasts: `async with open_runtime("folder") as runtime`.
 
     - `directory`: where everything durable is; made if it is missing, private (0700).  An existing one is restored: the
@@ -224,7 +224,7 @@ def _choose_journal(directory: str | PathLike[str] | None, journal: Journal | st
     return journal
 
 
-class _RuntimeManager(AbstractAsyncContextManager[Runtime, bool]):
+class _RuntimeManager(AbstractAsyncContextManager[Runtime, None]):
     """Holds the task that is the runtime; see the head of this file."""
 
     def __init__(self, plan: _Plan) -> None:
@@ -246,28 +246,26 @@ class _RuntimeManager(AbstractAsyncContextManager[Runtime, bool]):
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
+    ) -> None:
         self._leave.set()
-        return await self._join(error)
+        await self._join(error)
 
-    async def _join(self, error: BaseException | None) -> bool:
-        """Wait for the task's end; `error` is what the block raised.  Whether `error` is to go no further."""
+    async def _join(self, error: BaseException | None) -> None:
+        """Wait for the task's end; `error` is what the block raised, and goes on by itself."""
         assert self._group is not None  # noqa: S101 -- both callers have entered it
         try:
             kind = None if error is None else type(error)
-            swallowed = await self._group.__aexit__(kind, error, None if error is None else error.__traceback__)
-            return bool(swallowed)
+            await self._group.__aexit__(kind, error, None if error is None else error.__traceback__)
         except BaseExceptionGroup as group:
             ours = [raised for raised in group.exceptions if raised is not error]
             if not ours:
-                return False
+                return
             if error is None or isinstance(error, anyio.get_cancelled_exc_class()):
                 if len(ours) > 1:
                     raise
                 raise ours[0] from ours[0].__cause__
             # The block's own error is what its author looks for; ours must not be lost behind it.
             logger.exception("closing the runtime has failed", exc_info=ours[0])
-            return False
 
     async def _serve(self, *, task_status: TaskStatus[Runtime]) -> None:
         plan = self._plan

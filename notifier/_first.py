@@ -22,6 +22,6 @@ async def first_of(*waits: Callable[[], Awaitable[object]]) -> None:
             for wait in waits:
                 tasks.start_soon(first, wait)
     except BaseExceptionGroup as group:
-        if len(group.exceptions) > 1:
+        if len(group.exceptions) != 1:
             raise
         raise group.exceptions[0] from group.exceptions[0].__cause__

@@ -36,7 +36,7 @@ def test_the_lazy_table_names_what_the_type_checker_sees() -> None:
 
 def test_a_name_that_does_not_exist_is_an_ordinary_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'opne_runtime'"):
-        lastword.opne_runtime  # type: ignore[attr-defined]  # noqa: B018 -- the misspelling is the test
+        lastword.opne_runtime  # noqa: B018 -- the misspelling is the test
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from uuid import UUID, uuid4
 
 import anyio
 import pytest
+from anyio.abc import TaskGroup
 
 import lastword
 from lastword._runtime import StartOptions
@@ -146,24 +147,28 @@ async def test_leaving_the_block_ends_every_process_and_journals_why(tmp_path: P
 async def test_what_the_block_raises_leaves_as_it_is_after_the_last_words_are_home(
     error: BaseException, tmp_path: Path
 ) -> None:
+    started: list[lastword.Process] = []
     with pytest.raises(type(error)) as caught:
         async with lastword.open_runtime(tmp_path / "state") as runtime:
-            process = await runtime.start("exec sleep 60")
+            started.append(await runtime.start("exec sleep 60"))
             raise error
     assert caught.value is error
+    (process,) = started
     assert process.outcome is not None
     async with lastword.open_runtime(tmp_path / "state") as runtime:
         assert (await history(runtime))[-1] == ("ProcessCompleted", process.handle)
 
 
 async def test_a_cancelled_block_still_brings_the_last_words_home(tmp_path: Path) -> None:
+    started: list[tuple[lastword.Process, int]] = []
     with anyio.CancelScope() as scope:
         async with lastword.open_runtime(tmp_path / "state") as runtime:
             process = await runtime.start("echo $$; exec sleep 60")
-            pid = await pid_of(process)
+            started.append((process, await pid_of(process)))
             scope.cancel()
             await anyio.sleep_forever()
     assert scope.cancelled_caught
+    ((process, pid),) = started
     assert gone(pid)
     async with lastword.open_runtime(tmp_path / "state") as runtime:
         (pending,) = await runtime.pending()
@@ -173,20 +178,24 @@ async def test_a_cancelled_block_still_brings_the_last_words_home(tmp_path: Path
 async def test_closing_outlasts_a_cancellation_that_comes_while_it_waits(tmp_path: Path) -> None:
     """The job ignores SIGTERM, so closing takes its grace; the scope is cancelled meanwhile."""
     limits = lastword.Limits(grace_seconds=0.5)
+    pids: list[int] = []
+
+    async def cancel_once_it_is_asked_to_stop(runtime: lastword.Runtime) -> None:
+        async for delivery in runtime.session.watch(EVERYTHING):
+            if isinstance(delivery.event, lastword.ProcessStopRequested):
+                scope.cancel()
+
+    async def live(tasks: TaskGroup) -> None:
+        async with lastword.open_runtime(tmp_path / "state", limits=limits) as runtime:
+            process = await runtime.start("trap '' TERM; echo $$; while :; do sleep 0.05; done")
+            pids.append(await pid_of(process))
+            tasks.start_soon(cancel_once_it_is_asked_to_stop, runtime)
+
     with anyio.fail_after(30), anyio.CancelScope() as scope:
         async with anyio.create_task_group() as tasks:
-            async with lastword.open_runtime(tmp_path / "state", limits=limits) as runtime:
-                process = await runtime.start("trap '' TERM; echo $$; while :; do sleep 0.05; done")
-                pid = await pid_of(process)
-
-                async def cancel_once_it_is_asked_to_stop() -> None:
-                    async for delivery in runtime.session.watch(EVERYTHING):
-                        if isinstance(delivery.event, lastword.ProcessStopRequested):
-                            scope.cancel()
-
-                tasks.start_soon(cancel_once_it_is_asked_to_stop)
+            await live(tasks)
     assert scope.cancelled_caught
-    assert gone(pid)
+    assert gone(pids[0])
     async with lastword.open_runtime(tmp_path / "state") as runtime:
         assert [name for name, _ in await history(runtime)] == [
             "ProcessStarted",
@@ -204,24 +213,20 @@ async def test_a_live_directory_refuses_a_second_opener(tmp_path: Path) -> None:
         assert (await process.wait()).exit_code == 0
 
 
-@pytest.mark.parametrize(
-    "journal",
-    [
-        lambda folder: f"sqlite:///{folder / 'journal.db'}",
-        lambda folder: SqliteJournal(folder / "journal.db"),
-        lambda folder: "postgres",
-        lambda folder: "sqlite:///",
-        lambda folder: "",
-    ],
-    ids=["durable url", "durable backend", "not a url", "url without a path", "empty"],
-)
-def test_a_journal_that_cannot_be_right_is_refused_before_anything_is_made(
-    journal: Callable[[Path], SqliteJournal | str], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("url", ["sqlite:///{folder}/journal.db", "postgres", "sqlite:///", ""])
+def test_a_journal_url_that_cannot_be_right_is_refused_before_anything_is_made(url: str, tmp_path: Path) -> None:
+    _refused(url.format(folder=tmp_path), tmp_path)
+
+
+def test_a_durable_journal_without_a_directory_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    _refused(SqliteJournal(tmp_path / "journal.db"), tmp_path)
+
+
+def _refused(journal: SqliteJournal | str, folder: Path) -> None:
     with pytest.raises(SupervisorError) as caught:
-        lastword.open_runtime(journal=journal(tmp_path))
+        lastword.open_runtime(journal=journal)
     assert caught.value.code is lastword.ErrorCode.INVALID_SETTINGS
-    assert list(tmp_path.iterdir()) == []
+    assert list(folder.iterdir()) == []
 
 
 async def test_a_journal_url_names_the_file(tmp_path: Path) -> None:

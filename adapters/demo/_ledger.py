@@ -15,9 +15,9 @@ class Row:
 
     handle: str
     job: Job | None = None
-    kinds: list[LifecycleKind] = attrs.Factory(list)
+    kinds: list[LifecycleKind] = attrs.field(factory=list[LifecycleKind])
     last_word: ProcessLifecycleMetadata | None = None
-    notices: list[ProcessCompletionNotification] = attrs.Factory(list)
+    notices: list[ProcessCompletionNotification] = attrs.field(factory=list[ProcessCompletionNotification])
     acknowledged: bool = False
 
     @property
@@ -36,7 +36,7 @@ class Row:
             faults.append("no last word")
         elif (word.state, word.reason, word.exit_code) != (fate.state, fate.reason, fate.exit_code):
             faults.append(f"its last word is {word.state.name} {word.reason.name} {word.exit_code}")
-        if len(self.kinds) != len(fate.kinds) or set(self.kinds) != fate.kinds:
+        if sorted(self.kinds) != sorted(fate.kinds):
             faults.append(f"its events are {', '.join(kind.name for kind in self.kinds) or 'none'}")
         if [(notice.state, notice.reason) for notice in self.notices] != [(fate.state, fate.reason)]:
             faults.append(f"{len(self.notices)} notices")
