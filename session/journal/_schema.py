@@ -6,6 +6,7 @@ Rules
   a process that lacks its end).  Each has a partial index, so what is pending costs by what is pending.
 - The UNIQUE index on `record_id` is the idempotency index; that on `subject` where `terminal` makes a second last word
   impossible, whatever the code above it does.
+- Where an order by `seq` would tempt the planner to walk the history, the index is named (INDEXED BY).
 - UUIDs are 16-byte blobs: a third of the text's size, and time-ordered ones keep the index local.
 """
 
@@ -70,8 +71,8 @@ FINISH = "UPDATE record SET unfinished = NULL WHERE subject = ? AND unfinished =
 
 READ = f"SELECT {_COLUMNS} FROM record WHERE seq > ? ORDER BY seq LIMIT ?"  # noqa: S608 -- columns from above
 PENDING = (
-    f"SELECT {_COLUMNS} FROM record "  # noqa: S608 -- columns from above
+    f"SELECT {_COLUMNS} FROM record INDEXED BY waiting "  # noqa: S608 -- columns from above
     "WHERE waiting = 1 AND loop_id = ? AND seq > ? ORDER BY seq LIMIT ?"
 )
-LOOPS = "SELECT loop_id, count(*) FROM record WHERE waiting = 1 GROUP BY loop_id ORDER BY loop_id"
-UNFINISHED = f"SELECT {_COLUMNS} FROM record WHERE unfinished = 1 ORDER BY seq"  # noqa: S608 -- columns from above
+LOOPS = "SELECT loop_id, count(*) FROM record INDEXED BY waiting WHERE waiting = 1 GROUP BY loop_id ORDER BY loop_id"
+UNFINISHED = f"SELECT {_COLUMNS} FROM record INDEXED BY unfinished WHERE unfinished = 1 ORDER BY seq"  # noqa: S608 -- columns from above
