@@ -40,8 +40,9 @@ docs: .venv/.installed
 prove: .venv/.installed
 	$(PY) -m pytest -m prove -s
 
+# Paired figures, each in one run; never a verdict of pass or fail.
 bench: .venv/.installed
-	$(PY) bench/wire.py
+	for file in bench/[a-z]*.py; do echo "== $$file" && $(PY) $$file || exit 1; done
 
 # The sdist, and the wheel built from that sdist.
 dist: .venv/.installed
