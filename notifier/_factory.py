@@ -1,7 +1,7 @@
 """Making events: whose they are, which id they have, when they were made.
 
 Two ways, and the difference matters to whoever retries:
-- An ordinary event is stamped with a fresh id.  Making it again makes another event.
+- An ordinary event is stamped with a fresh id.  Stamping it again makes another event.
 - A workflow activity is stamped with an id that its caller chose, and nothing of chance: doing it again, after a
   restart too, gives the same bytes, which the journal knows for a duplicate.
 """
@@ -10,17 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 import attrs
 
+from ._enums import LifecycleKind
 from ._errors import InvalidEventError, ProcessLifecycleValidationError
-from ._events import PROCESS_EVENT_TYPES, ProcessEvent, WorkflowActivity, validate_event
+from ._events import EVENT_TYPES, PROCESS_EVENT_TYPES, Event, ProcessEvent, WorkflowActivity, validate_event
 from ._fields import is_none, optional_id
-from ._header import NO_CAUSE, Cause, EventHeader
+from ._header import EventHeader
 from ._lifecycle import ProcessLifecycleMetadata
-from ._rules import INVALID, UNSET
+from ._rules import INVALID, UNKNOWN, required_id_rule
+
+_E = TypeVar("_E", bound=Event)
 
 
 class WallClock(Protocol):
@@ -42,26 +45,27 @@ class EventFactory:
         self._clock = clock
         self._new_id = new_id
 
-    def header(
-        self,
-        *,
-        loop_id: UUID | None = None,
-        turn_id: UUID | None = None,
-        step_id: UUID | None = None,
-        agent_name: str = "",
-        cause: Cause = NO_CAUSE,
-    ) -> EventHeader:
-        """A header for an ordinary event of this session: a fresh id, and the clock's time."""
-        return EventHeader(
-            event_id=self._new_id(),
-            session_id=self._session_id,
-            loop_id=loop_id,
-            turn_id=turn_id,
-            step_id=step_id,
-            agent_name=agent_name,
-            cause=cause,
-            created_at=self._clock.now(),
+    def stamp(self, event: _E) -> _E:
+        """`event` with a fresh id, valid; a process event keeps the id that was minted for it with its process.
+
+        Session and `created_at` are filled in where they are not set.  Raises `InvalidEventError`: `session_id`
+        "is invalid" for an event of another session; then whatever `validate_event` finds.
+        """
+        name = _known(event)
+        header = event.header
+        if not is_none(header.session_id) and header.session_id != self._session_id:
+            raise InvalidEventError(name, "session_id", INVALID)
+        stamped = attrs.evolve(
+            event,
+            header=attrs.evolve(
+                header,
+                event_id=self._new_id() if isinstance(event, WorkflowActivity) else event.process.event_id,
+                session_id=self._session_id,
+                created_at=self._clock.now() if header.created_at is None else header.created_at,
+            ),
         )
+        validate_event(stamped)
+        return stamped
 
     def stamp_workflow_activity(self, activity: WorkflowActivity, activity_id: UUID) -> WorkflowActivity:
         """`activity` with `activity_id` for its event id, valid.
@@ -70,9 +74,9 @@ class EventFactory:
         else the clock's time.  Raises `InvalidEventError`: `event_id` "must be set" for the zero id, "is invalid" where
         the activity already has another one; then whatever `validate_event` finds.
         """
-        name = WorkflowActivity.__name__
-        if optional_id(activity_id) is None:
-            raise InvalidEventError(name, "event_id", UNSET)
+        name = _known(activity)
+        if rule := required_id_rule(optional_id(activity_id)):
+            raise InvalidEventError(name, "event_id", rule)
         header = activity.header
         if not is_none(header.event_id) and header.event_id != activity_id:
             raise InvalidEventError(name, "event_id", INVALID)
@@ -82,15 +86,27 @@ class EventFactory:
         return stamped
 
 
+def _known(event: Event) -> str:
+    """The event's name; whatever is no event, or has no header to stamp, is refused as validation refuses it."""
+    name = type(event).__name__
+    if EVENT_TYPES.get(name) is not type(event):
+        raise InvalidEventError(name, "", UNKNOWN)
+    if type(event.header) is not EventHeader:
+        raise InvalidEventError(name, "header", INVALID)
+    if not isinstance(event, WorkflowActivity) and type(event.process) is not ProcessLifecycleMetadata:
+        raise InvalidEventError(name, "process", INVALID)
+    return name
+
+
 def build_process_event(metadata: ProcessLifecycleMetadata, *, created_at: datetime | None) -> ProcessEvent:
     """The event that tells `metadata`, with the metadata's own id, session and loop.
 
     Raises `ProcessLifecycleValidationError("kind")` where no event tells that kind.  Nothing else is judged here:
     `encode_event` and publishing do.
     """
-    event_type = PROCESS_EVENT_TYPES.get(metadata.kind)
-    if event_type is None:
+    if type(metadata.kind) is not LifecycleKind:
         raise ProcessLifecycleValidationError("kind")
+    event_type = PROCESS_EVENT_TYPES[metadata.kind]
     header = EventHeader(
         event_id=metadata.event_id,
         session_id=metadata.session_id,

@@ -1,0 +1,387 @@
+"""What the decoders refuse, and by what name; every refusal is a `LastwordError`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from vector_values import rows
+
+from lastword.notifier import (
+    MAX_EVENT_BYTES,
+    CommandDecodeError,
+    CommandValidationError,
+    EventDecodeError,
+    InvalidEventError,
+    ProcessLifecycleValidationError,
+    RecordTooLargeError,
+    UnknownCommandTypeError,
+    UnknownEventTypeError,
+    UnsupportedSchemaError,
+    decode_command,
+    decode_completion,
+    decode_event,
+    decode_lifecycle,
+)
+
+
+def baseline(codec: str, name: str) -> dict[str, Any]:
+    row = next(row for row in rows("decode_cases") if row["codec"] == codec and row["name"] == name)
+    loaded: dict[str, Any] = json.loads(row["input"])
+    return loaded
+
+
+EVENT = baseline("event", "baseline started")
+WORKFLOW = baseline("event", "workflow baseline")
+COMMAND = baseline("command", "command baseline")
+
+CODECS: list[Any] = [
+    pytest.param(decode_event, EVENT, EventDecodeError, id="event"),
+    pytest.param(decode_event, WORKFLOW, EventDecodeError, id="workflow"),
+    pytest.param(decode_command, COMMAND, CommandDecodeError, id="command"),
+    pytest.param(decode_lifecycle, EVENT["process"], EventDecodeError, id="lifecycle"),
+    pytest.param(decode_completion, COMMAND["notification"], CommandDecodeError, id="completion"),
+]
+every_codec = pytest.mark.parametrize(("decode", "record", "refusal"), CODECS)
+
+Decode = Callable[[bytes], Any]
+
+
+def dumped(record: dict[str, Any]) -> str:
+    return json.dumps(record, separators=(",", ":"))
+
+
+@every_codec
+def test_blanks_and_the_order_of_keys_do_not_matter(
+    decode: Decode, record: dict[str, Any], refusal: type[Exception]
+) -> None:
+    """Anything else would be to refuse what other writers of JSON do by habit."""
+    expected = decode(dumped(record).encode())
+    backwards = dict(reversed(record.items()))
+    assert expected == decode(b" \t\r\n" + json.dumps(backwards, indent=3).encode() + b"\n\n ")
+
+
+@every_codec
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(lambda text: "", id="empty"),
+        pytest.param(lambda text: "  ", id="blank"),
+        pytest.param(lambda text: text[:-1], id="truncated"),
+        pytest.param(lambda text: text + "x", id="trailing letter"),
+        pytest.param(lambda text: text + text, id="twice"),
+        pytest.param(lambda text: text + "\x00", id="trailing NUL"),
+        pytest.param(lambda text: text + "\xa0", id="trailing blank that is none in JSON"),
+        pytest.param(lambda text: "\ufeff" + text, id="byte order mark"),
+        pytest.param(lambda text: f"[{text}]", id="array"),
+        pytest.param(lambda text: "7", id="number"),
+        pytest.param(lambda text: '"x"', id="text"),
+        pytest.param(lambda text: "true", id="true"),
+        pytest.param(lambda text: text[:-1] + ",}", id="trailing comma"),
+        pytest.param(lambda text: text[:-1] + ',"x":1}', id="unknown key"),
+        pytest.param(lambda text: text[:-1] + ',"header":{}}', id="the header by name"),
+        pytest.param(lambda text: text[:-1] + ',"x":null}', id="unknown key of null"),
+        pytest.param(lambda text: text[:-1] + ',"x":NaN}', id="NaN"),
+        pytest.param(lambda text: text[:-1] + ',"x":-Infinity}', id="-Infinity"),
+        pytest.param(lambda text: text[:-1] + ',"x":' + "9" * 5000 + "}", id="five thousand digits"),
+        pytest.param(lambda text: text[:-1] + ',"x":' + "9" * 700 + "}", id="seven hundred digits"),
+        pytest.param(lambda text: text[:-1] + ',"x":' + "[" * 100_000, id="deep and open"),
+        pytest.param(lambda text: text[:-1] + ',"x":' + "[" * 90 + "]" * 90 + "}", id="deep"),
+        pytest.param(lambda text: text[:-1] + ',"x":' + '{"a":' * 5000 + "1" + "}" * 5001, id="deep in objects"),
+        pytest.param(lambda text: text[:-1] + ',"x":"' + '\\"' * 200_000, id="an unclosed text of escapes"),
+        pytest.param(lambda text: text[:-1] + ',"x":"' + "[{" * 200_000, id="an unclosed text of brackets"),
+        pytest.param(lambda text: text.replace(":", "\x01:", 1), id="control character between tokens"),
+        pytest.param(lambda text: text.replace('"', "'"), id="single quotes"),
+        pytest.param(lambda text: text.replace("{", "{/**/", 1), id="comment"),
+        pytest.param(lambda text: text.replace('_id"', '_id\\x"', 1), id="invalid escape"),
+        pytest.param(lambda text: text.replace('_id"', '_\x01id"', 1), id="raw control character"),
+        pytest.param(lambda text: text.replace('_id"', '_ID"', 1), id="key in another case"),
+        pytest.param(lambda text: text.replace("session_id", "\u017fession_id", 1), id="key that folds"),
+    ],
+)
+def test_what_is_not_written_so_is_not_read(
+    decode: Decode, record: dict[str, Any], refusal: type[Exception], spoil: Callable[[str], str]
+) -> None:
+    """One blemish each; each is a decode error."""
+    with pytest.raises(refusal):
+        decode(spoil(dumped(record)).encode())
+
+
+@every_codec
+def test_a_key_that_comes_twice_is_refused_wherever_it_stands(
+    decode: Decode, record: dict[str, Any], refusal: type[Exception]
+) -> None:
+    """With the same value, with another, escaped, in a nested object, in a value that nobody would look at."""
+    text = dumped(record)
+    for key, value in record.items():
+        again = f'"{key}":{json.dumps(value)}'
+        escaped = f'"\\u{ord(key[0]):04x}{key[1:]}":{json.dumps(value)}'
+        for extra in (again, escaped):
+            with pytest.raises(refusal, match="a key comes twice"):
+                decode(f"{text[:-1]},{extra}}}".encode())
+        if isinstance(value, dict):
+            inner = json.dumps(value)
+            doubled = f'{inner[:-1]},"session_id":null}}'
+            with pytest.raises(refusal, match="a key comes twice"):
+                decode(text.replace(dumped({key: value})[1:-1], f'"{key}":{doubled}').encode())
+    with pytest.raises(refusal, match="a key comes twice"):
+        decode(f'{text[:-1]},"x":[{{"a":[{{"b":1,"b":2}}]}}]}}'.encode())
+
+
+@every_codec
+@pytest.mark.parametrize("data", [b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82"])
+def test_what_is_not_utf8_is_not_read(
+    decode: Decode, record: dict[str, Any], refusal: type[Exception], data: bytes
+) -> None:
+    """Overlong forms, raw surrogates, half characters: all by their place, none by their content."""
+    text = dumped(record).encode()
+    with pytest.raises(refusal, match="not UTF-8 at byte"):
+        decode(text.replace(b'_id":"', b'_id":"' + data, 1))
+
+
+@every_codec
+@pytest.mark.parametrize("data", ["{}", None, 7, bytearray(b"{}"), memoryview(b"{}"), [b"{}"]], ids=type)
+def test_what_is_not_bytes_is_not_read(
+    decode: Callable[[Any], Any], record: dict[str, Any], refusal: type[Exception], data: object
+) -> None:
+    """A typed error that names the type, not a traceback from inside."""
+    with pytest.raises(refusal, match=f"expected bytes, got {type(data).__name__}"):
+        decode(data)
+
+
+@every_codec
+def test_a_record_that_is_too_large_is_not_even_parsed(
+    decode: Decode, record: dict[str, Any], refusal: type[Exception]
+) -> None:
+    """One byte over the limit; at the limit it is read as anything else is."""
+    text = dumped(record).encode()
+    expected = decode(text)
+    assert expected == decode(text.ljust(MAX_EVENT_BYTES))
+    with pytest.raises(RecordTooLargeError):
+        decode(text.ljust(MAX_EVENT_BYTES + 1))
+    with pytest.raises(RecordTooLargeError):
+        decode(b"[" * (MAX_EVENT_BYTES + 1))
+
+
+def number_fields(record: dict[str, Any]) -> list[str]:
+    return [key for key, value in record.items() if type(value) is int and key != "v"]
+
+
+@pytest.mark.parametrize("text", ["1.0", "1e0", '"1"', "true", "[]", "{}", "-1", "256", "4294967296", "1" * 30, "01"])
+@pytest.mark.parametrize(
+    ("decode", "record", "refusal"), [case for case in CODECS if case.id in ("lifecycle", "completion")]
+)
+def test_a_number_is_a_plain_integer_in_its_range(
+    decode: Decode, record: dict[str, Any], refusal: type[Exception], text: str
+) -> None:
+    """Nothing is coerced, neither from a text nor from a float nor from a bool."""
+    for field in number_fields(record):
+        with pytest.raises(refusal):
+            decode(dumped(record).replace(f'"{field}":{record[field]}', f'"{field}":{text}').encode())
+
+
+def test_null_leaves_a_field_zero() -> None:
+    """And absence does: then the rules say what is missing."""
+    for record, decode in ((EVENT["process"], decode_lifecycle), (COMMAND["notification"], decode_completion)):
+        for field in record:
+            outcomes: list[str] = []
+            for form in ({**record, field: None}, {key: value for key, value in record.items() if key != field}):
+                with pytest.raises(ProcessLifecycleValidationError) as caught:
+                    decode(dumped(form).encode())
+                outcomes.append(caught.value.field)
+            assert outcomes[0] == outcomes[1]
+            assert outcomes[0] in (field, "state_reason", "lifecycle_fields")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "01234567-89ab-4cde-8f01-23456789abc",
+        "01234567-89ab-4cde-8f01-23456789abcde",
+        "{01234567-89ab-4cde-8f01-23456789abcd}",
+        "urn:uuid:01234567-89ab-4cde-8f01-23456789abcd",
+        "0123456789ab4cde8f0123456789abcd",
+        "01234567-89ab-4cde-8f0123456789-abcd",
+        "0123_567-89ab-4cde-8f01-23456789abcd",
+        "+1234567-89ab-4cde-8f01-23456789abcd",
+        " 1234567-89ab-4cde-8f01-23456789abcd",
+        "\u0661\u0662\u0663\u0664\u0665\u0666\u0667\u0668-89ab-4cde-8f01-23456789abcd",
+        "01234567-89ab-4cde-8f01-23456789abcd\n",
+        "g1234567-89ab-4cde-8f01-23456789abcd",
+        "",
+    ],
+    ids=ascii,
+)
+def test_an_id_is_read_in_its_one_form(text: str) -> None:
+    """Python's own reader takes braces, a prefix, underscores and other scripts' digits."""
+    with pytest.raises(EventDecodeError, match="expected a UUID"):
+        decode_event(dumped({**EVENT, "session_id": text}).encode())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-03-14T15:09:26,5Z",
+        "2026-03-14T5:09:26Z",
+        "2026-03-14T15:09:26+24:00",
+        "2026-03-14T15:09:26+05:60",
+        "2026-03-14T15:09:26.1234567891Z",
+        "2026-03-14t15:09:26Z",
+        "2026-03-14T15:09:26z",
+        "2026-03-14 15:09:26Z",
+        "2026-03-14T15:09:26",
+        "2026-03-14T15:09:26+0530",
+        "2026-03-14T15:09:26+05",
+        "2026-03-14T15:09:26+05:30:15",
+        "2026-03-14T15:09:60Z",
+        "2026-03-14T24:00:00Z",
+        "2026-03-14T15:60:00Z",
+        "2026-02-30T00:00:00Z",
+        "2026-13-01T00:00:00Z",
+        "2026-00-01T00:00:00Z",
+        "2026-03-00T00:00:00Z",
+        "0000-01-01T00:00:00Z",
+        "20260314T150926Z",
+        "2026-W11-6T15:09:26Z",
+        "2026-03-14T15:09Z",
+        "2026-03-14T15:09:26.Z",
+        "2026-03-14T15:09:26Z\n",
+        "\u0662026-03-14T15:09:26Z",
+        "",
+    ],
+    ids=ascii,
+)
+def test_a_time_is_read_in_its_one_form(text: str) -> None:
+    """Odd forms that the reference lets pass are refused with the rest."""
+    with pytest.raises(EventDecodeError, match="created_at: "):
+        decode_event(dumped({**EVENT, "created_at": text}).encode())
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(lambda text: text.replace('26Z"', '26\\u005a"'), id="in the zone"),
+        pytest.param(lambda text: text.replace('":"2026', '":"\\u0032026'), id="in the year"),
+        pytest.param(lambda text: text.replace('":"2026', '" : \n"\\u0032026'), id="after blanks"),
+        pytest.param(
+            lambda text: text.replace('created_at":"2026', 'created\\u005fat":"\\u0032026'), id="with its key"
+        ),
+        pytest.param(lambda text: text.replace("-03-14", "-03-\\u00314"), id="in the day"),
+    ],
+)
+def test_an_escape_inside_a_time_is_refused(spoil: Callable[[str], str]) -> None:
+    """The reference reads times raw; whatever the text means once unescaped, it is not a time."""
+    for record in (EVENT, WORKFLOW):
+        text = dumped({**record, "created_at": "2026-03-14T15:09:26Z"})
+        assert spoil(text) != text
+        with pytest.raises(EventDecodeError):
+            decode_event(spoil(text).encode())
+
+
+def test_an_escape_beside_a_time_is_not() -> None:
+    """In a key, in a text before or after it, in a text that looks like a key and a time."""
+    looks_like_it = {**EVENT, "agent_name": '"created_at":"2026\\u005a" \\'}
+    read = decode_event(json.dumps(looks_like_it).encode())
+    assert looks_like_it["agent_name"] == read.header.agent_name
+    text = dumped(EVENT).replace('"created_at"', '"created\\u005fat"').replace("ProcessStarted", "Process\\u0053tarted")
+    assert decode_event(dumped(EVENT).encode()) == decode_event(text.encode())
+
+
+def test_a_lone_surrogate_becomes_the_replacement_character() -> None:
+    """As the reference has it, so that what it judges invalid is judged invalid here too, by the same name."""
+    text = dumped(EVENT)[:-1] + ',"agent_name":"a\\ud800b\\udc00\\ud83d\\ude00\\uDE00"}'
+    assert decode_event(text.encode()).header.agent_name == "a\ufffdb\ufffd\U0001f600\ufffd"
+    kept = dumped(EVENT)[:-1] + ',"agent_name":"a\\\\ud800"}'
+    assert decode_event(kept.encode()).header.agent_name == "a\\ud800"
+
+
+@pytest.mark.parametrize("version", [2, 99, 2**32 - 1])
+def test_a_newer_version_is_not_read_by_either_codec(version: int) -> None:
+    """The version is asked before the type of an event, since a newer one may have new types."""
+    with pytest.raises(UnsupportedSchemaError, match="upgrade"):
+        decode_event(dumped({**EVENT, "type": "ProcessPaused", "v": version}).encode())
+    with pytest.raises(UnsupportedSchemaError, match="upgrade"):
+        decode_command(dumped({**COMMAND, "v": version}).encode())
+
+
+@pytest.mark.parametrize("version", ["1", 1.0, True, -1, 2**32, [], {}], ids=repr)
+def test_a_version_is_a_number(version: object) -> None:
+    """In both codecs."""
+    with pytest.raises(EventDecodeError, match="v: expected an integer"):
+        decode_event(dumped({**EVENT, "v": version}).encode())
+    with pytest.raises(CommandDecodeError, match="v: expected an integer"):
+        decode_command(dumped({**COMMAND, "v": version}).encode())
+
+
+@pytest.mark.parametrize("version", [None, 0, 1])
+def test_no_version_is_the_first_version(version: int | None) -> None:
+    """Absent, null and 0 are read as 1."""
+    assert decode_event(dumped({**EVENT, "v": version}).encode()) == decode_event(dumped(EVENT).encode())
+    assert decode_command(dumped({**COMMAND, "v": version}).encode()) == decode_command(dumped(COMMAND).encode())
+
+
+def test_an_unknown_type_is_named_on_one_short_line() -> None:
+    """Whatever stands there."""
+    for name in ("ProcessFinished", "", "a\nb" * 1000, None):
+        for record, decode, refusal in (
+            (EVENT, decode_event, UnknownEventTypeError),
+            (COMMAND, decode_command, UnknownCommandTypeError),
+        ):
+            with pytest.raises(refusal) as caught:
+                decode(dumped({**record, "type": name}).encode())
+            assert len(str(caught.value).splitlines()) == 1
+            assert len(str(caught.value)) < 120
+
+
+def test_keys_that_differ_in_case_alone_are_a_duplicate_before_anything_else() -> None:
+    """Of an unknown type or version too, as the reference has it."""
+    for change in ({"type": "Nope"}, {"v": 2}):
+        text = dumped({**EVENT, **change, "x": [{"a": 1, "A": 2}]})
+        with pytest.raises(EventDecodeError, match="a key comes twice"):
+            decode_event(text.encode())
+
+
+def test_a_refusal_quotes_no_value() -> None:
+    """Keys are named, cut short; values never, since a wrong record may hold anything."""
+    secret = "correct-horse-battery-staple"
+    for record, decode, refusal in (
+        (EVENT, decode_event, EventDecodeError),
+        (COMMAND, decode_command, CommandDecodeError),
+    ):
+        for extra in (
+            {"command": secret},
+            {"session_id": secret},
+            {"created_at": secret},
+            {"cause": secret},
+            {"v": secret},
+        ):
+            with pytest.raises(refusal) as caught:
+                decode(dumped({**record, **extra}).encode())
+            assert secret not in str(caught.value)
+    with pytest.raises(EventDecodeError) as caught:
+        decode_event(dumped({**EVENT, "k" * 5000: 1}).encode())
+    assert len(str(caught.value)) < 120
+
+
+def test_what_is_well_formed_and_breaks_a_rule_is_named_by_the_rule() -> None:
+    """The decoders validate."""
+    with pytest.raises(InvalidEventError):
+        decode_event(dumped({**EVENT, "loop_id": None}).encode())
+    with pytest.raises(CommandValidationError):
+        decode_command(dumped({**COMMAND, "notification": None}).encode())
+    with pytest.raises(ProcessLifecycleValidationError):
+        decode_lifecycle(b"{}")
+    with pytest.raises(ProcessLifecycleValidationError):
+        decode_completion(b"null")
+
+
+def test_a_code_without_its_flag_is_refused_in_its_turn() -> None:
+    """A code of 0 without the flag is no code at all; one that is not 0 is refused after what comes before it."""
+    record = {**EVENT["process"], "exit_code": 0}
+    assert decode_lifecycle(dumped(record).encode()).exit_code is None
+    for extra, field in (({}, "exit_code"), ({"state": 3}, "exit_code"), ({"diagnostic": "x"}, "diagnostic")):
+        with pytest.raises(ProcessLifecycleValidationError) as caught:
+            decode_lifecycle(dumped({**record, "exit_code": 3, **extra}).encode())
+        assert field == caught.value.field
