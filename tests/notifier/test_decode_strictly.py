@@ -48,6 +48,49 @@ every_codec = pytest.mark.parametrize(("decode", "record", "refusal"), CODECS)
 
 Decode = Callable[[bytes], Any]
 
+BLEMISHES: dict[str, Callable[[str], str]] = {
+    "empty": lambda text: "",
+    "blank": lambda text: "  ",
+    "truncated": lambda text: text[:-1],
+    "trailing letter": lambda text: text + "x",
+    "twice": lambda text: text + text,
+    "trailing NUL": lambda text: text + "\x00",
+    "trailing blank that is none in JSON": lambda text: text + "\xa0",
+    "byte order mark": lambda text: "\ufeff" + text,
+    "array": lambda text: f"[{text}]",
+    "number": lambda text: "7",
+    "text": lambda text: '"x"',
+    "true": lambda text: "true",
+    "trailing comma": lambda text: text[:-1] + ",}",
+    "unknown key": lambda text: text[:-1] + ',"x":1}',
+    "the header by name": lambda text: text[:-1] + ',"header":{}}',
+    "unknown key of null": lambda text: text[:-1] + ',"x":null}',
+    "NaN": lambda text: text[:-1] + ',"x":NaN}',
+    "-Infinity": lambda text: text[:-1] + ',"x":-Infinity}',
+    "five thousand digits": lambda text: text[:-1] + ',"x":' + "9" * 5000 + "}",
+    "seven hundred digits": lambda text: text[:-1] + ',"x":' + "9" * 700 + "}",
+    "deep and open": lambda text: text[:-1] + ',"x":' + "[" * 100_000,
+    "deep": lambda text: text[:-1] + ',"x":' + "[" * 90 + "]" * 90 + "}",
+    "deep in objects": lambda text: text[:-1] + ',"x":' + '{"a":' * 5000 + "1" + "}" * 5001,
+    "an unclosed text of escapes": lambda text: text[:-1] + ',"x":"' + '\\"' * 200_000,
+    "an unclosed text of brackets": lambda text: text[:-1] + ',"x":"' + "[{" * 200_000,
+    "control character between tokens": lambda text: text.replace(":", "\x01:", 1),
+    "single quotes": lambda text: text.replace('"', "'"),
+    "comment": lambda text: text.replace("{", "{/**/", 1),
+    "invalid escape": lambda text: text.replace('_id"', '_id\\x"', 1),
+    "raw control character": lambda text: text.replace('_id"', '_\x01id"', 1),
+    "key in another case": lambda text: text.replace('_id"', '_ID"', 1),
+    "key that folds": lambda text: text.replace("session_id", "\u017fession_id", 1),
+}
+
+ESCAPED_TIMES: dict[str, Callable[[str], str]] = {
+    "in the zone": lambda text: text.replace('26Z"', '26\\u005a"'),
+    "in the year": lambda text: text.replace('":"2026', '":"\\u0032026'),
+    "after blanks": lambda text: text.replace('":"2026', '" : \n"\\u0032026'),
+    "with its key": lambda text: text.replace('created_at":"2026', 'created\\u005fat":"\\u0032026'),
+    "in the day": lambda text: text.replace("-03-14", "-03-\\u00314"),
+}
+
 
 def dumped(record: dict[str, Any]) -> str:
     return json.dumps(record, separators=(",", ":"))
@@ -64,49 +107,13 @@ def test_blanks_and_the_order_of_keys_do_not_matter(
 
 
 @every_codec
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        pytest.param(lambda text: "", id="empty"),
-        pytest.param(lambda text: "  ", id="blank"),
-        pytest.param(lambda text: text[:-1], id="truncated"),
-        pytest.param(lambda text: text + "x", id="trailing letter"),
-        pytest.param(lambda text: text + text, id="twice"),
-        pytest.param(lambda text: text + "\x00", id="trailing NUL"),
-        pytest.param(lambda text: text + "\xa0", id="trailing blank that is none in JSON"),
-        pytest.param(lambda text: "\ufeff" + text, id="byte order mark"),
-        pytest.param(lambda text: f"[{text}]", id="array"),
-        pytest.param(lambda text: "7", id="number"),
-        pytest.param(lambda text: '"x"', id="text"),
-        pytest.param(lambda text: "true", id="true"),
-        pytest.param(lambda text: text[:-1] + ",}", id="trailing comma"),
-        pytest.param(lambda text: text[:-1] + ',"x":1}', id="unknown key"),
-        pytest.param(lambda text: text[:-1] + ',"header":{}}', id="the header by name"),
-        pytest.param(lambda text: text[:-1] + ',"x":null}', id="unknown key of null"),
-        pytest.param(lambda text: text[:-1] + ',"x":NaN}', id="NaN"),
-        pytest.param(lambda text: text[:-1] + ',"x":-Infinity}', id="-Infinity"),
-        pytest.param(lambda text: text[:-1] + ',"x":' + "9" * 5000 + "}", id="five thousand digits"),
-        pytest.param(lambda text: text[:-1] + ',"x":' + "9" * 700 + "}", id="seven hundred digits"),
-        pytest.param(lambda text: text[:-1] + ',"x":' + "[" * 100_000, id="deep and open"),
-        pytest.param(lambda text: text[:-1] + ',"x":' + "[" * 90 + "]" * 90 + "}", id="deep"),
-        pytest.param(lambda text: text[:-1] + ',"x":' + '{"a":' * 5000 + "1" + "}" * 5001, id="deep in objects"),
-        pytest.param(lambda text: text[:-1] + ',"x":"' + '\\"' * 200_000, id="an unclosed text of escapes"),
-        pytest.param(lambda text: text[:-1] + ',"x":"' + "[{" * 200_000, id="an unclosed text of brackets"),
-        pytest.param(lambda text: text.replace(":", "\x01:", 1), id="control character between tokens"),
-        pytest.param(lambda text: text.replace('"', "'"), id="single quotes"),
-        pytest.param(lambda text: text.replace("{", "{/**/", 1), id="comment"),
-        pytest.param(lambda text: text.replace('_id"', '_id\\x"', 1), id="invalid escape"),
-        pytest.param(lambda text: text.replace('_id"', '_\x01id"', 1), id="raw control character"),
-        pytest.param(lambda text: text.replace('_id"', '_ID"', 1), id="key in another case"),
-        pytest.param(lambda text: text.replace("session_id", "\u017fession_id", 1), id="key that folds"),
-    ],
-)
+@pytest.mark.parametrize("blemish", BLEMISHES)
 def test_what_is_not_written_so_is_not_read(
-    decode: Decode, record: dict[str, Any], refusal: type[Exception], spoil: Callable[[str], str]
+    decode: Decode, record: dict[str, Any], refusal: type[Exception], blemish: str
 ) -> None:
     """One blemish each; each is a decode error."""
     with pytest.raises(refusal):
-        decode(spoil(dumped(record)).encode())
+        decode(BLEMISHES[blemish](dumped(record)).encode())
 
 
 @every_codec
@@ -259,25 +266,15 @@ def test_a_time_is_read_in_its_one_form(text: str) -> None:
         decode_event(dumped({**EVENT, "created_at": text}).encode())
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        pytest.param(lambda text: text.replace('26Z"', '26\\u005a"'), id="in the zone"),
-        pytest.param(lambda text: text.replace('":"2026', '":"\\u0032026'), id="in the year"),
-        pytest.param(lambda text: text.replace('":"2026', '" : \n"\\u0032026'), id="after blanks"),
-        pytest.param(
-            lambda text: text.replace('created_at":"2026', 'created\\u005fat":"\\u0032026'), id="with its key"
-        ),
-        pytest.param(lambda text: text.replace("-03-14", "-03-\\u00314"), id="in the day"),
-    ],
-)
-def test_an_escape_inside_a_time_is_refused(spoil: Callable[[str], str]) -> None:
+@pytest.mark.parametrize("blemish", ESCAPED_TIMES)
+def test_an_escape_inside_a_time_is_refused(blemish: str) -> None:
     """The reference reads times raw; whatever the text means once unescaped, it is not a time."""
     for record in (EVENT, WORKFLOW):
         text = dumped({**record, "created_at": "2026-03-14T15:09:26Z"})
-        assert spoil(text) != text
+        spoilt = ESCAPED_TIMES[blemish](text)
+        assert spoilt != text
         with pytest.raises(EventDecodeError):
-            decode_event(spoil(text).encode())
+            decode_event(spoilt.encode())
 
 
 def test_an_escape_beside_a_time_is_not() -> None:

@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 from itertools import count
 from uuid import UUID
 
-import attrs
 import pytest
-from contract_samples import ACTIVITY, SOUND
+from contract_samples import ACTIVITY, SOUND, but
 from hypothesis import given
 from notifier_strategies import lifecycles, workflow_activities
 
@@ -48,13 +47,13 @@ def a_factory() -> EventFactory:
 def test_an_ordinary_event_is_stamped_with_a_fresh_id_each_time() -> None:
     """With the factory's session, the clock's time, a new id; what it has of its own is kept."""
     factory = a_factory()
-    bare = attrs.evolve(ACTIVITY, header=attrs.evolve(ACTIVITY.header, event_id=None, session_id=None, agent_name="a"))
+    bare = but(ACTIVITY, header=but(ACTIVITY.header, event_id=None, session_id=None, agent_name="a"))
     first, second = factory.stamp(bare), factory.stamp(bare)
     assert (UUID(int=1), UUID(int=2)) == (first.header.event_id, second.header.event_id)
     assert (first.header.session_id, first.header.created_at, first.header.agent_name) == (SESSION, NOW, "a")
     again = factory.stamp(first)
     assert again.header.event_id == UUID(int=3)
-    earlier = attrs.evolve(bare, header=attrs.evolve(bare.header, created_at=datetime(2020, 1, 1, tzinfo=UTC)))
+    earlier = but(bare, header=but(bare.header, created_at=datetime(2020, 1, 1, tzinfo=UTC)))
     assert factory.stamp(earlier).header.created_at == datetime(2020, 1, 1, tzinfo=UTC)
 
 
@@ -63,7 +62,7 @@ def test_an_ordinary_event_of_another_session_is_refused() -> None:
     factory = a_factory()
     with pytest.raises(InvalidEventError, match="session_id is invalid"):
         factory.stamp(ACTIVITY)
-    mine = attrs.evolve(ACTIVITY, header=attrs.evolve(ACTIVITY.header, session_id=SESSION), workflow_name="X")
+    mine = but(ACTIVITY, header=but(ACTIVITY.header, session_id=SESSION), workflow_name="X")
     with pytest.raises(InvalidEventError, match="workflow_name is invalid"):
         factory.stamp(mine)
 
@@ -71,18 +70,18 @@ def test_an_ordinary_event_of_another_session_is_refused() -> None:
 def test_a_process_event_keeps_the_id_that_was_minted_for_it() -> None:
     """Its metadata names it, and a retry must be the same event."""
     factory = a_factory()
-    mine = attrs.evolve(SOUND, session_id=SESSION)
+    mine = but(SOUND, session_id=SESSION)
     event = build_process_event(mine, created_at=None)
     stamped = factory.stamp(event)
     assert (mine.event_id, NOW) == (stamped.header.event_id, stamped.header.created_at)
-    bare = attrs.evolve(event, header=attrs.evolve(event.header, event_id=None))
+    bare = but(event, header=but(event.header, event_id=None))
     assert stamped == factory.stamp(bare)
 
 
 @given(workflow_activities())
 def test_a_workflow_activity_is_stamped_without_chance(activity: WorkflowActivity) -> None:
     """Twice the same id is twice the same bytes, by two factories that have nothing in common."""
-    bare = attrs.evolve(activity, header=attrs.evolve(activity.header, event_id=None, created_at=activity.occurred_at))
+    bare = but(activity, header=but(activity.header, event_id=None, created_at=activity.occurred_at))
     wanted = UUID(int=5)
     first = a_factory().stamp_workflow_activity(bare, wanted)
     second = EventFactory(UUID(int=1), clock=Stopped(), new_id=lambda: UUID(int=9)).stamp_workflow_activity(
@@ -100,7 +99,7 @@ def test_a_workflow_activity_without_a_time_is_stamped_with_the_clocks() -> None
 @pytest.mark.parametrize("wanted", [UUID(int=0), None, "c0ffee00-1234-4abc-9def-0123456789ab"], ids=repr)
 def test_a_workflow_activity_is_not_stamped_with_what_is_no_id(wanted: object) -> None:
     """The id is asked for before anything else."""
-    broken = attrs.evolve(ACTIVITY, workflow_name="X")
+    broken = but(ACTIVITY, workflow_name="X")
     with pytest.raises(InvalidEventError, match="event_id"):
         a_factory().stamp_workflow_activity(broken, wanted)  # type: ignore[arg-type] # what an untyped caller may pass
     with pytest.raises(InvalidEventError, match="is not a known event type"):
@@ -131,5 +130,5 @@ def test_each_kind_has_its_event(metadata: ProcessLifecycleMetadata) -> None:
 def test_no_event_tells_a_kind_that_there_is_not(kind: object) -> None:
     """The field is named, whatever it holds."""
     with pytest.raises(ProcessLifecycleValidationError) as caught:
-        build_process_event(attrs.evolve(SOUND, kind=kind), created_at=NOW)
+        build_process_event(but(SOUND, kind=kind), created_at=NOW)
     assert caught.value.field == "kind"

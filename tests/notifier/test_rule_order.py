@@ -12,9 +12,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-import attrs
 import pytest
-from contract_samples import ACTIVITY, NOTIFICATION, PROCESS, SOUND
+from contract_samples import ACTIVITY, NOTIFICATION, PROCESS, SOUND, but
 from vector_values import ORIGIN
 
 from lastword.notifier import (
@@ -66,7 +65,7 @@ def pairs(breaks: Breaks) -> list[Any]:
 def test_of_metadata_the_first_broken_rule_is_named(field: str, change: dict[str, Any]) -> None:
     """Of values built by hand."""
     with pytest.raises(ProcessLifecycleValidationError) as caught:
-        attrs.evolve(SOUND, **change).validate()
+        but(SOUND, **change).validate()
     assert field == caught.value.field
 
 
@@ -91,7 +90,7 @@ def test_a_diagnostic_is_judged_for_its_length_first_and_then_for_its_place() ->
     out_of_place = {"state": 3, "reason": 1}
     for change in ({}, {"exit_code": 2**31}):
         with pytest.raises(ProcessLifecycleValidationError) as caught:
-            attrs.evolve(SOUND, **out_of_place, **change).validate()
+            but(SOUND, **out_of_place, **change).validate()
         assert caught.value.field == "diagnostic"
 
 
@@ -111,7 +110,7 @@ def test_a_diagnostic_is_judged_for_its_length_first_and_then_for_its_place() ->
 def test_of_a_notification_the_first_broken_rule_is_named(field: str, change: dict[str, Any]) -> None:
     """Of values built by hand."""
     with pytest.raises(ProcessLifecycleValidationError) as caught:
-        attrs.evolve(NOTIFICATION, **change).validate()
+        but(NOTIFICATION, **change).validate()
     assert field == caught.value.field
 
 
@@ -128,14 +127,14 @@ def test_of_a_notification_the_first_broken_rule_is_named(field: str, change: di
 )
 def test_of_a_command_the_header_comes_first(field: str, change: dict[str, Any]) -> None:
     """Then the notification's id, then the notification."""
-    header = attrs.evolve(CommandHeader(command_id=UUID(int=1)), **change)
+    header = but(CommandHeader(command_id=UUID(int=1)), **change)
     for notification in (
         NOTIFICATION,
-        attrs.evolve(NOTIFICATION, command_id=UUID(int=9)),
-        attrs.evolve(NOTIFICATION, state=2),
+        but(NOTIFICATION, command_id=UUID(int=9)),
+        but(NOTIFICATION, state=2),
         None,
     ):
-        command = attrs.evolve(ProcessNotification(header=header, notification=NOTIFICATION), notification=notification)
+        command = but(ProcessNotification(header=header, notification=NOTIFICATION), notification=notification)
         with pytest.raises(CommandValidationError) as caught:
             validate_command(command)
         assert ("ProcessNotification", field) == (caught.value.command, caught.value.field)
@@ -145,12 +144,12 @@ def test_of_a_command_the_id_comes_before_what_it_notifies_of() -> None:
     """Another id, or none, is the notification's fault as a whole; only then its own fields are looked at."""
     header = CommandHeader(command_id=UUID(int=1))
     for wrong_id in (UUID(int=9), None):
-        broken = attrs.evolve(NOTIFICATION, command_id=wrong_id, process_handle="", state=2)
+        broken = but(NOTIFICATION, command_id=wrong_id, process_handle="", state=2)
         with pytest.raises(CommandValidationError) as caught:
             validate_command(ProcessNotification(header=header, notification=broken))
         assert caught.value.field == "notification"
     with pytest.raises(ProcessLifecycleValidationError) as refused:
-        validate_command(ProcessNotification(header=header, notification=attrs.evolve(NOTIFICATION, state=2)))
+        validate_command(ProcessNotification(header=header, notification=but(NOTIFICATION, state=2)))
     assert refused.value.field == "state_reason"
 
 
@@ -211,11 +210,11 @@ def named(error: InvalidEventError) -> str:
 @pytest.mark.parametrize(("breach", "change"), pairs(OF_A_PROCESS))
 def test_of_a_process_event_the_header_comes_first(breach: str, change: dict[str, Any]) -> None:
     """Before a body that is as wrong as can be, too."""
-    header = attrs.evolve(PROCESS.header, **change)
-    wrong = attrs.evolve(SOUND, session_id=UUID(int=7), kind=5, process_handle="")
+    header = but(PROCESS.header, **change)
+    wrong = but(SOUND, session_id=UUID(int=7), kind=5, process_handle="")
     for process in (SOUND, wrong, None):
         with pytest.raises(InvalidEventError) as caught:
-            validate_event(attrs.evolve(PROCESS, header=header, process=process))
+            validate_event(but(PROCESS, header=header, process=process))
         assert ("ProcessCompleted", breach) == (caught.value.event, named(caught.value))
 
 
@@ -223,28 +222,28 @@ def test_of_a_process_event_the_header_comes_first(breach: str, change: dict[str
 def test_of_a_process_event_the_body_must_name_what_the_header_names(breach: str, change: dict[str, Any]) -> None:
     """Then the kind, then the rest of the metadata, both as `process`."""
     with pytest.raises(InvalidEventError) as caught:
-        validate_event(attrs.evolve(PROCESS, process=attrs.evolve(SOUND, **change)))
+        validate_event(but(PROCESS, process=but(SOUND, **change)))
     assert ("ProcessCompleted", breach) == (caught.value.event, named(caught.value))
 
 
 @pytest.mark.parametrize(("breach", "change"), pairs(OF_A_WORKFLOW))
 def test_of_a_workflow_event_the_header_comes_first(breach: str, change: dict[str, Any]) -> None:
     """Before a body that is as wrong as can be, too."""
-    header = attrs.evolve(ACTIVITY.header, **change)
-    for activity in (ACTIVITY, attrs.evolve(ACTIVITY, run_id=None, workflow_name="")):
+    header = but(ACTIVITY.header, **change)
+    for activity in (ACTIVITY, but(ACTIVITY, run_id=None, workflow_name="")):
         with pytest.raises(InvalidEventError) as caught:
-            validate_event(attrs.evolve(activity, header=header))
+            validate_event(but(activity, header=header))
         assert ("WorkflowActivity", breach) == (caught.value.event, named(caught.value))
 
 
 @pytest.mark.parametrize(("breach", "change"), pairs(WORKFLOW_BODY))
 def test_of_a_workflow_event_the_first_broken_rule_of_the_body_is_named(breach: str, change: dict[str, Any]) -> None:
     """Public comes before all of them."""
-    broken = attrs.evolve(ACTIVITY, **change)
+    broken = but(ACTIVITY, **change)
     with pytest.raises(InvalidEventError) as caught:
         validate_event(broken)
     assert breach == named(caught.value)
-    internal = attrs.evolve(broken, header=attrs.evolve(ACTIVITY.header, visibility=1))
+    internal = but(broken, header=but(ACTIVITY.header, visibility=1))
     with pytest.raises(InvalidEventError) as caught:
         validate_event(internal)
     assert named(caught.value) == "visibility is invalid"

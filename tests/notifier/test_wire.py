@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 from uuid import UUID
 
-import attrs
 import pytest
+from contract_samples import but
 from hypothesis import given
 from hypothesis import strategies as st
 from notifier_strategies import any_text, commands, completions, events, lifecycles, times
@@ -168,7 +168,7 @@ def test_every_character_is_escaped_as_the_contract_says() -> None:
 def test_any_text_is_escaped_as_the_contract_says(text: str) -> None:
     """Beyond the basic plane too, in a field of no limit."""
     event = lost()
-    event = attrs.evolve(event, header=attrs.evolve(event.header, agent_name="a" + text))
+    event = but(event, header=but(event.header, agent_name="a" + text))
     assert f'{{"agent_name":"a{"".join(map(expected_escape, text))}",'.encode() in encode_event(event)
 
 
@@ -195,7 +195,7 @@ def test_any_text_is_escaped_as_the_contract_says(text: str) -> None:
 def test_a_time_is_written_in_its_own_offset_with_a_trimmed_fraction(time: datetime, written: str) -> None:
     """RFC 3339, as the reference writes it."""
     event = lost()
-    event = attrs.evolve(event, header=attrs.evolve(event.header, created_at=time))
+    event = but(event, header=but(event.header, created_at=time))
     assert f'"created_at":"{written}"'.encode() in encode_event(event)
 
 
@@ -203,10 +203,10 @@ def test_a_time_is_written_in_its_own_offset_with_a_trimmed_fraction(time: datet
 def test_one_instant_in_two_offsets_is_two_records(time: datetime) -> None:
     """Which is why whoever retries sends stored bytes: the journal compares bytes."""
     event = lost()
-    here = attrs.evolve(event, header=attrs.evolve(event.header, created_at=time))
+    here = but(event, header=but(event.header, created_at=time))
     offset = time.utcoffset() or timedelta(0)
     moved = time.astimezone(timezone(offset + timedelta(minutes=-1 if offset > timedelta(0) else 1)))
-    there = attrs.evolve(event, header=attrs.evolve(event.header, created_at=moved))
+    there = but(event, header=but(event.header, created_at=moved))
     assert here == there
     assert encode_event(here) != encode_event(there)
 
@@ -219,10 +219,9 @@ def test_zero_ids_and_zero_times_are_none() -> None:
     zero = datetime(1, 1, 1, tzinfo=UTC)
     elsewhere = datetime(1, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))
     header = EventHeader(event_id=UUID(int=1), session_id=UUID(int=0), turn_id=UUID(int=0), created_at=elsewhere)
-    assert (header.session_id, header.turn_id, header.created_at) == (None, None, None)
-    made = attrs.evolve(
-        shaped(kind=5, state=9, reason=9, started=False, finished=True, exit_code=None), process_started_at=zero
-    )
+    absent: tuple[Any, ...] = (header.session_id, header.turn_id, header.created_at)
+    assert absent == (None, None, None)
+    made = but(shaped(kind=5, state=9, reason=9, started=False, finished=True, exit_code=None), process_started_at=zero)
     assert made.process_started_at is None
     assert Cause(step_id=UUID(int=0)) == Cause()
 
@@ -233,14 +232,12 @@ def test_zero_ids_and_zero_times_are_none() -> None:
 def test_a_record_that_is_too_large_is_not_written() -> None:
     """Neither an event nor a command: what could not be read back is not written."""
     event = lost()
-    large = attrs.evolve(event, header=attrs.evolve(event.header, agent_name="a" * MAX_EVENT_BYTES))
+    large = but(event, header=but(event.header, agent_name="a" * MAX_EVENT_BYTES))
     with pytest.raises(RecordTooLargeError):
         encode_event(large)
-    fitting = len(encode_event(attrs.evolve(event, header=attrs.evolve(event.header, agent_name="a"))))
+    fitting = len(encode_event(but(event, header=but(event.header, agent_name="a"))))
     room = MAX_EVENT_BYTES - fitting + 1
-    assert len(encode_event(attrs.evolve(event, header=attrs.evolve(event.header, agent_name="a" * room)))) == (
-        MAX_EVENT_BYTES
-    )
+    assert len(encode_event(but(event, header=but(event.header, agent_name="a" * room)))) == (MAX_EVENT_BYTES)
     with pytest.raises(RecordTooLargeError):
         encode_command(a_command(process_handle="h" * MAX_EVENT_BYTES))
 
@@ -262,7 +259,7 @@ def a_command(**notification: Any) -> ProcessNotification:
 
 def test_an_event_is_validated_before_it_is_written() -> None:
     """A process event that carries an invalid metadata names it, and says what is wrong in it."""
-    made = attrs.evolve(shaped(kind=5, state=9, reason=9, started=False, finished=True, exit_code=None), reason=3)
+    made = but(shaped(kind=5, state=9, reason=9, started=False, finished=True, exit_code=None), reason=3)
     with pytest.raises(InvalidEventError) as caught:
         encode_event(build_process_event(made, created_at=None))
     assert (caught.value.event, caught.value.field, caught.value.rule) == ("ProcessLost", "process", "is invalid")
@@ -295,10 +292,10 @@ def test_a_command_is_written_valid_or_not_but_only_if_the_wire_has_a_place_for_
         (CommandHeader(command_id=UUID(int=1), created_at=datetime(2026, 1, 1)), "created_at"),
     ]:
         with pytest.raises(CommandValidationError) as refused:
-            encode_command(attrs.evolve(a_command(), header=header))
+            encode_command(but(a_command(), header=header))
         assert named == refused.value.field
     with pytest.raises(CommandValidationError):
-        encode_command(attrs.evolve(a_command(), notification=None))
+        encode_command(but(a_command(), notification=None))
     with pytest.raises(CommandValidationError):
         encode_command("a command")  # type: ignore[arg-type] # what an untyped caller may pass
 

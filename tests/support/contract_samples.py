@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
 from uuid import UUID
 
+import attrs
 from vector_values import ORIGIN, shaped
 
 from lastword.notifier import (
@@ -34,3 +36,12 @@ ACTIVITY = WorkflowActivity(
 )
 PROCESS = build_process_event(SOUND, created_at=ORIGIN)
 COMMAND = ProcessNotification(header=CommandHeader(command_id=UUID(int=1)), notification=NOTIFICATION)
+
+_T = TypeVar("_T")
+
+
+def but(value: _T, **changes: Any) -> _T:
+    """`value` with `changes`, of whatever type: constructors refuse nothing, and that is what is tested."""
+    evolve: Any = attrs.evolve
+    changed: _T = evolve(value, **changes)
+    return changed

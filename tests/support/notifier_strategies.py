@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 from uuid import UUID
 
+import attrs
 from hypothesis import strategies as st
 
 from lastword.notifier import (
@@ -40,7 +41,7 @@ _offsets = st.sampled_from([UTC]) | st.integers(-(24 * 60 - 1), 24 * 60 - 1).map
 )
 _origins = st.datetimes(datetime(1, 1, 3), datetime(9990, 1, 1), timezones=st.just(UTC))
 _spans = st.timedeltas(timedelta(0), timedelta(days=400))
-times = st.builds(lambda time, zone: time.astimezone(zone), _origins, _offsets)
+times: st.SearchStrategy[datetime] = st.builds(datetime.astimezone, _origins, _offsets)
 """Aware times in offsets of whole minutes, which the wire gives back as they were."""
 
 any_text = st.text(st.characters(exclude_categories=["Cs"]))
@@ -118,8 +119,6 @@ def completions(draw: st.DrawFn) -> ProcessCompletionNotification:
 @st.composite
 def process_events(draw: st.DrawFn) -> ProcessEvent:
     """Valid process events, with everything that a header may hold."""
-    import attrs
-
     plain = build_process_event(draw(lifecycles()), created_at=draw(st.none() | times))
     header = attrs.evolve(
         plain.header,
