@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._core import SessionObserver as SessionObserver
 from ._errors import JournalCorruptError as JournalCorruptError
 from ._errors import JournalSessionError as JournalSessionError
 from ._errors import JournalTooNewError as JournalTooNewError
@@ -13,7 +14,6 @@ from ._loop import Notice as Notice
 from ._replay import Replay as Replay
 from ._replay import Watch as Watch
 from ._session import Session as Session
-from ._session import SessionObserver as SessionObserver
 from ._session import open_session as open_session
 from ._subscription import Delivery as Delivery
 from ._subscription import EphemeralEvent as EphemeralEvent

@@ -18,8 +18,8 @@ from uuid import UUID
 
 from ..notifier import JournalFencedError, LastwordError, RecordKind
 from ._hub import Hub
+from ._inbox import Inbox
 from ._keeper import Committed, Fenced, Load, Loaded, LoadFailed, Step
-from ._loop import Loop
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class CommitHandler:
 
     def __init__(self, take: Callable[[], Step | None], post: Callable[[Load], None]) -> None:
         self.hub = Hub()
-        self.loops: dict[UUID, Loop] = {}
+        self.inboxes: dict[UUID, Inbox] = {}
         self.fenced: JournalFencedError | None = None
         self._take = take
         self._post = post
@@ -59,7 +59,7 @@ class CommitHandler:
         self._awaited: Counter[UUID] = Counter()
         self._placements: dict[UUID, Placement] = {}
         self._offered: set[UUID] = set()
-        self._failing: set[Loop] = set()
+        self._failing: set[Inbox] = set()
         self._fence = 0
         self._at_work = False
 
@@ -88,15 +88,15 @@ class CommitHandler:
             case Committed():
                 self._committed(step)
             case Loaded():
-                loop = self._of(step.loop_id, step.ticket)
-                if loop is not None:
-                    loop.loaded(step.records, more=step.more)
-                    self.load(loop)
+                inbox = self._of(step.loop_id, step.ticket)
+                if inbox is not None:
+                    inbox.loaded(step.records, more=step.more)
+                    self.load(inbox)
             case LoadFailed():
-                loop = self._of(step.loop_id, step.ticket)
-                if loop is not None:
-                    loop.load_failed()
-                    self._failing.add(loop)
+                inbox = self._of(step.loop_id, step.ticket)
+                if inbox is not None:
+                    inbox.load_failed()
+                    self._failing.add(inbox)
             case Fenced():
                 self.fence(step.error)
 
@@ -108,58 +108,58 @@ class CommitHandler:
         if record.consumes is not None:
             self._settle(record.consumes, record.loop_id)
         if record.kind is RecordKind.COMMAND and record.loop_id is not None:
-            loop = self.loops.get(record.loop_id)
-            placement = self._place(step, loop)
+            inbox = self.inboxes.get(record.loop_id)
+            placement = self._place(step, inbox)
             if record.record_id in self._awaited:
                 self._placements[record.record_id] = placement
 
-    def _place(self, step: Committed, loop: Loop | None) -> Placement:
+    def _place(self, step: Committed, inbox: Inbox | None) -> Placement:
         loop_id = step.record.loop_id
         if not step.pending:
             return Placement.SETTLED
-        if loop is None:
+        if inbox is None:
             return Placement.CLOSED if loop_id in self._closed_loops else Placement.NOT_FOUND
-        if not loop.native:
+        if not inbox.native:
             return Placement.UNSUPPORTED
-        if loop.offer(step.record):
+        if inbox.offer(step.record):
             return Placement.OFFERED
-        self.load(loop)
+        self.load(inbox)
         return Placement.FULL
 
     def _settle(self, command_id: UUID, consumer: UUID | None) -> None:
         """Free the slot, in the consumer's own loop, or wherever it is where the consumer names none."""
         self._offered.discard(command_id)
-        for loop in [self.loops.get(consumer)] if consumer is not None else list(self.loops.values()):
-            if loop is not None:
-                loop.settle(command_id)
-                self.load(loop)
+        for inbox in [self.inboxes.get(consumer)] if consumer is not None else list(self.inboxes.values()):
+            if inbox is not None:
+                inbox.window.settle(command_id)
+                self.load(inbox)
 
-    def load(self, loop: Loop) -> None:
+    def load(self, inbox: Inbox) -> None:
         """Have the journal read for what the loop's window wants, if it wants anything."""
-        wanted = loop.load()
+        wanted = inbox.wanted()
         if wanted is not None:
             after, limit = wanted
-            self._post(Load(loop.loop_id, loop, after, limit))
+            self._post(Load(inbox.owner.loop_id, inbox, after, limit))
 
-    def _of(self, loop_id: UUID, ticket: object) -> Loop | None:
+    def _of(self, loop_id: UUID, ticket: object) -> Inbox | None:
         """The loop that asked; None if it was closed since, even if another of its id is open now."""
-        loop = self.loops.get(loop_id)
-        return loop if loop is ticket else None
+        inbox = self.inboxes.get(loop_id)
+        return inbox if inbox is ticket else None
 
     # --- loops
 
-    def add(self, loop: Loop) -> None:
+    def add(self, inbox: Inbox) -> None:
         """A loop is open."""
-        self.loops[loop.loop_id] = loop
-        self._closed_loops.discard(loop.loop_id)
-        self.load(loop)
+        self.inboxes[inbox.owner.loop_id] = inbox
+        self._closed_loops.discard(inbox.owner.loop_id)
+        self.load(inbox)
 
-    def remove(self, loop: Loop) -> None:
+    def remove(self, inbox: Inbox) -> None:
         """A loop is closed."""
-        if self.loops.get(loop.loop_id) is loop:
-            del self.loops[loop.loop_id]
-            self._failing.discard(loop)
-            self._closed_loops.add(loop.loop_id)
+        if self.inboxes.get(inbox.owner.loop_id) is inbox:
+            del self.inboxes[inbox.owner.loop_id]
+            self._failing.discard(inbox)
+            self._closed_loops.add(inbox.owner.loop_id)
 
     def handed_out(self, command_id: UUID, seq: int) -> bool:
         """Note that a row is handed out; whether it may have been before, here or by an earlier incarnation."""
@@ -190,6 +190,6 @@ class CommitHandler:
 
     def end(self, why: Callable[[], LastwordError], *, error: Callable[[], LastwordError] | None = None) -> None:
         """End every loop and subscription; `why` is what receivers are told, `error` what subscribers are, if any."""
-        for loop in list(self.loops.values()):
-            loop.end(why)
+        for inbox in list(self.inboxes.values()):
+            inbox.end(why)
         self.hub.close(error)

@@ -202,7 +202,8 @@ class Keeper:
                 case Ask():
                     return self._steadily(lambda: job.question(self._journal))
                 case Load():
-                    return self._load(job)
+                    self._load(job)
+                    return None
                 case Append():
                     return Failed(AssertionError("appends are done together"))
         except Exception as error:

@@ -15,24 +15,20 @@ import logging
 import random
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TypeVar, cast, final
+from functools import partial
+from typing import TypeVar, final
 from uuid import UUID
 
 import attrs
 from anyio.lowlevel import checkpoint
 
-from .._sqlite import InlineWriter, ThreadWriter, Writer, WriterClosedError
 from ..notifier import (
-    Appended,
     AppendResult,
     Clock,
-    Collision,
     Disposition,
     Duplicate,
     Event,
-    IdempotencyCollisionError,
     InvalidEventError,
-    JournalFencedError,
     LoopNotFoundError,
     NewRecord,
     Owner,
@@ -40,24 +36,19 @@ from ..notifier import (
     ProcessEvent,
     ProcessNotificationDeliveryStoppedError,
     ProcessNotificationUnsupportedError,
-    SecondTerminal,
-    SecondTerminalError,
     SystemClock,
     Visibility,
     WorkflowActivity,
     main_loop_id,
     new_uuid7,
-    next_delay,
     validate_event,
 )
-from ._commit import CommitHandler, Placement
-from ._errors import LoopClosedError, SessionClosedError
-from ._keeper import Append, Ask, Job, Keeper, Open, Opened
+from ._commit import Placement
+from ._core import Core, SessionObserver
 from ._loop import Loop
-from ._records import check_owner, check_record, consumption_record, event_record, notification_record
+from ._records import check_owner, check_record, event_record, notification_record
 from ._replay import Replay, Watch
 from ._subscription import EphemeralEvent, EventFilter, Subscription
-from ._window import Window
 from .journal import Journal, MemoryJournal, Record
 
 # The reference's live set: what a model can be told at once without losing sight of it.
@@ -71,13 +62,6 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
-class SessionObserver:
-    """Is told what an operator may want to see; override what you need.  Called in the event loop: return at once."""
-
-    def loop_stuck(self, loop_id: UUID, capacity: int) -> None:
-        """All `capacity` notices of the loop are in hand and none is acknowledged: it is told nothing until one is."""
-
-
 @final
 class Session:
     """A durable session; `open_session` makes one, and there is no other way.
@@ -88,28 +72,13 @@ class Session:
     `SessionClosedError`.  Cancelled, its outcome is unknown: call again with the same ids.
     """
 
-    def __init__(
-        self, journal: Journal, *, clock: Clock, rng: random.Random, observer: SessionObserver, inline: bool
-    ) -> None:
-        keeper = Keeper(journal)
-        self._handler = CommitHandler(keeper.take, lambda load: self._writer.post(load))
-        self._writer: Writer[Job, object] = (
-            InlineWriter(keeper.handle, keeper.release, after_batch=self._handler.follow)
-            if inline
-            else ThreadWriter(keeper.handle, keeper.release, name="lastword journal", after_batch=self._handler.follow)
-        )
-        self._clock = clock
-        self._rng = rng
-        self._observer = observer
-        self._session_id: UUID | None = None
-        self._closing = False
+    def __init__(self, core: Core) -> None:
+        self._core = core
 
     @property
     def session_id(self) -> UUID:
         """The session's id, which its journal keeps."""
-        if self._session_id is None:
-            raise SessionClosedError("the session is not open; use `async with open_session(...)`")
-        return self._session_id
+        return self._core.session_id
 
     # --- loops
 
@@ -122,44 +91,35 @@ class Session:
         """
         if capacity < 1:
             raise ValueError(f"capacity must be at least 1, not {capacity}")
-        self._check_open()
         owner = Owner(session_id=self.session_id, loop_id=main_loop_id(self.session_id) if loop_id is None else loop_id)
-        loop = self._handler.loops.get(owner.loop_id)
-        if loop is None:
-            loop = Loop(owner, Window(capacity), self, native=native)
-            self._handler.add(loop)
-        return loop
+        return self._core.open_inbox(owner, capacity=capacity, native=native).loop
 
     async def loops(self) -> list[tuple[UUID, int]]:
         """Each loop that is open or has pending notifications, with how many it has; in order of the id."""
-        counts = dict.fromkeys(self._handler.loops, 0)
-        counts.update(await self._ask(lambda journal: journal.loops()))
+        counts = dict.fromkeys(self._core.handler.inboxes, 0)
+        counts.update(await self._core.ask(lambda journal: journal.loops()))
         return sorted(counts.items())
 
     async def unacknowledged(self) -> list[Record]:
         """Every notification that nothing consumes, of all loops, in order of the journal."""
         found: list[Record] = []
-        for loop_id, _ in await self._ask(lambda journal: journal.loops()):
+        for loop_id, _ in await self._core.ask(lambda journal: journal.loops()):
             after = 0
-            while page := await self._pending(loop_id, after):
+            while page := await self._core.ask(partial(_pending, loop_id, after)):
                 found += page
                 after = page[-1].seq
         return sorted(found, key=lambda record: record.seq)
 
     async def unfinished(self) -> list[Record]:
         """For each process that has neither a last word nor a notification here, its first lifecycle record."""
-        return await self._ask(lambda journal: journal.unfinished())
+        return await self._core.ask(lambda journal: journal.unfinished())
 
     async def acknowledge(self, command_id: UUID) -> None:
         """Settle a notification whose loop never comes back, wherever it waits; before it comes, too.
 
         Durable on return, and twice is harmless.
         """
-        await self.consume(command_id, None)
-
-    async def consume(self, command_id: UUID, loop_id: UUID | None) -> None:
-        """See `Notice.ack` and `acknowledge`."""
-        await self._publish(consumption_record(command_id, loop_id))
+        await self._core.consume(command_id, None)
 
     # --- producers
 
@@ -169,10 +129,10 @@ class Session:
         Raises what is wrong with a record that is not what its bytes say, or is another session's (see
         `check_record`); nothing of the unit is written then.
         """
-        self._check_open()
+        self._core.check_open()
         for record in unit:
             check_record(record, self.session_id)
-        return await self._append(unit)
+        return await self._core.append(unit)
 
     async def notify_process_completion(self, notification: ProcessCompletionNotification) -> Disposition:
         """Make the notification durable, then offer it to its loop.
@@ -186,8 +146,8 @@ class Session:
         notification.validate()
         check_owner(notification.session_id, self.session_id)
         record = notification_record(notification)
-        with self._handler.awaiting(notification.command_id) as placement:
-            result = await self._publish(record)
+        with self._core.handler.awaiting(notification.command_id) as placement:
+            result = await self._core.publish(record)
             return Disposition.DUPLICATE if isinstance(result, Duplicate) else _answer(placement())
 
     async def publish_process_lifecycle(self, event: ProcessEvent) -> None:
@@ -213,110 +173,30 @@ class Session:
         With `cause.command_id` it also consumes that notification, if its own loop is the notification's.  Raises as
         `publish_process_lifecycle`; `InvalidEventError` for an internal one.
         """
-        self._check_open()
+        self._core.check_open()
         check_owner(event.header.session_id, self.session_id)
         if isinstance(event, EphemeralEvent):
             _check_public(event)
-            self._handler.hub.send(event)
+            self._core.handler.hub.send(event)
             await checkpoint()
             return
         validate_event(event)
         _check_public(event)
-        await self._publish(event_record(event))
+        await self._core.publish(event_record(event))
 
     # --- readers
 
     def subscribe(self, event_filter: EventFilter) -> Subscription:
         """What comes from now on: `async with session.subscribe(EventFilter(...)) as deliveries`."""
-        return self._handler.hub.subscribe(event_filter)
+        return self._core.handler.hub.subscribe(event_filter)
 
     def replay(self, after: int = 0) -> Replay:
         """Every public event after that sequence, up to the journal's end."""
-        return Replay(self._read, after)
+        return Replay(self._core.read, after)
 
     def watch(self, event_filter: EventFilter, after: int = 0) -> Watch:
         """Every wanted event after that sequence, and then what comes, without a gap."""
-        return Watch(self._read, self._handler.hub.subscribe, event_filter, after)
-
-    # --- inside
-
-    async def _append(self, unit: Sequence[NewRecord]) -> list[AppendResult]:
-        return cast("list[AppendResult]", await self._submit(Append(tuple(unit))))
-
-    async def _publish(self, record: NewRecord) -> AppendResult:
-        """Append one record, or raise what stands against it."""
-        (result,) = await self._append([record])
-        match result:
-            case Collision():
-                raise IdempotencyCollisionError(record.record_id, result.seq)
-            case SecondTerminal():
-                raise SecondTerminalError(result.seq)
-            case Appended() | Duplicate():
-                return result
-
-    async def _ask(self, question: Callable[[Journal], T]) -> T:
-        return cast("T", await self._submit(Ask(question)))
-
-    async def _read(self, after: int, limit: int) -> list[Record]:
-        return await self._ask(lambda journal: journal.read(after, limit))
-
-    async def _pending(self, loop_id: UUID, after: int) -> list[Record]:
-        return await self._ask(lambda journal: journal.pending(loop_id, after, PAGE))
-
-    async def _submit(self, job: Job) -> object:
-        try:
-            return await self._writer.submit(job)
-        except WriterClosedError as error:
-            raise SessionClosedError(f"the session is closed: {error}") from None
-
-    def _check_open(self) -> None:
-        if self._handler.fenced is not None:
-            raise JournalFencedError(*self._handler.fenced.args)
-        if self._closing:
-            raise _closed()
-
-    # --- life, for `open_session`
-
-    async def start(self, session_id: UUID | None, new_id: Callable[[], UUID]) -> None:
-        """Open the journal."""
-        opened = await self._submit(Open(session_id, new_id))
-        assert isinstance(opened, Opened)  # noqa: S101 -- what the keeper answers this job with
-        self._session_id = opened.session_id
-        self._handler.opened(opened.fence)
-
-    async def stop(self) -> None:
-        """Refuse what comes, finish and tell what is in flight, then end loops and subscriptions, close the journal.
-
-        Not cut short by cancellation: what is in flight is bounded by the writer's queue.
-        """
-        self._closing = True
-        await self._writer.aclose()
-        self._handler.end(_closed_loop)
-
-    # --- for the loops
-
-    def load(self, loop: Loop) -> None:
-        """See `LoopKeeper`."""
-        self._handler.load(loop)
-
-    def offered(self, record: Record) -> bool:
-        """See `LoopKeeper`."""
-        return self._handler.handed_out(record.record_id, record.seq)
-
-    async def pause(self, failures: int) -> None:
-        """See `LoopKeeper`."""
-        await self._clock.sleep(next_delay(failures, self._rng))
-
-    def stuck(self, loop: Loop) -> None:
-        """See `LoopKeeper`."""
-        try:
-            self._observer.loop_stuck(loop.loop_id, loop.capacity)
-        except Exception:
-            logger.exception("an observer of the session raised; delivery goes on")
-
-    def closed(self, loop: Loop) -> None:
-        """See `LoopKeeper`."""
-        self._handler.remove(loop)
+        return Watch(self._core.read, self._core.handler.hub.subscribe, event_filter, after)
 
 
 @asynccontextmanager
@@ -340,7 +220,7 @@ async def open_session(
     when cancelled.  Raises `JournalUnavailableError`, `JournalCorruptError`, `JournalTooNewError` and
     `JournalSessionError`; whatever the block raises leaves as it is.
     """
-    session = Session(
+    core = Core(
         journal,
         clock=SystemClock() if clock is None else clock,
         rng=random.Random() if rng is None else rng,  # noqa: S311 -- spreads retries, guards nothing
@@ -348,10 +228,14 @@ async def open_session(
         inline=isinstance(journal, MemoryJournal) if inline is None else inline,
     )
     try:
-        await session.start(session_id, new_id)
-        yield session
+        await core.start(session_id, new_id)
+        yield Session(core)
     finally:
-        await session.stop()
+        await core.stop()
+
+
+def _pending(loop_id: UUID, after: int, journal: Journal) -> list[Record]:
+    return journal.pending(loop_id, after, PAGE)
 
 
 def _check_public(event: Event | EphemeralEvent) -> None:
@@ -374,11 +258,3 @@ def _answer(placement: Placement | None) -> Disposition:
             raise ProcessNotificationDeliveryStoppedError("the loop is closed; the notification waits in the journal")
         case Placement.FULL | None:
             raise ProcessNotificationDeliveryStoppedError("the loop is full; the notification waits in the journal")
-
-
-def _closed() -> SessionClosedError:
-    return SessionClosedError("the session is closed; nothing was written")
-
-
-def _closed_loop() -> LoopClosedError:
-    return LoopClosedError("the session is closed; what the loop had not acknowledged is offered at the next opening")

@@ -18,7 +18,6 @@ from lastword.notifier import (
     AppendResult,
     Cause,
     Collision,
-    Disposition,
     Duplicate,
     EventHeader,
     IdempotencyCollisionError,
@@ -238,4 +237,3 @@ def test_filter(row: Row) -> None:
 def test_a_filter_admits_the_sessions_own_events_alone_by_default() -> None:
     """The empty filter is the reference's."""
     assert EventFilter() == EventFilter(enduring=LoopScope.none(), ephemeral=LoopScope.none())
-    assert Disposition.ACCEPTED == 1

@@ -26,8 +26,9 @@ class Ground:
     inline: bool
 
     def open(self, **options: Any) -> AbstractAsyncContextManager[Session]:
-        options = {"session_id": SESSION, "inline": self.inline} | options
-        return open_session(options.pop("journal", None) or self.journal(), **options)
+        chosen: dict[str, Any] = {"session_id": SESSION, "inline": self.inline} | options
+        journal: Journal = chosen.pop("journal", None) or self.journal()
+        return open_session(journal, **chosen)
 
 
 GROUNDS = ("memory-inline", "memory-thread", "sqlite-inline", "sqlite-thread")
