@@ -114,6 +114,11 @@ class Job:
         return self.has_ended and self._child is not None and self._child.holds_survivors
 
     @property
+    def released(self) -> bool:
+        """Whether nothing is held of its process: no survivor, no descriptor."""
+        return self._child is None or self._child.released
+
+    @property
     def evicted(self) -> bool:
         """Whether its record and output are gone."""
         return self._evicted

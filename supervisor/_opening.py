@@ -119,8 +119,8 @@ class _Opening(AbstractAsyncContextManager[Supervisor]):
         self._check(launcher.containment)
         store = Store(None if self.directory is None else folder / _STORE, self.session_id)
         stack.push_async_callback(store.aclose)
-        tasks = Tasks(await stack.enter_async_context(anyio.create_task_group()))
-        stack.callback(tasks.cancel)
+        group = anyio.create_task_group()
+        tasks = Tasks(group)
         works = Works(
             session_id=self.session_id,
             limits=self.limits,
@@ -137,6 +137,9 @@ class _Opening(AbstractAsyncContextManager[Supervisor]):
         )
         registry = Registry(works)
         await _restore(works, registry)
+        # Entered only now, so that what opening raises leaves bare.
+        await stack.enter_async_context(group)
+        stack.callback(tasks.cancel)
         tasks.start(reactor.run)
         tasks.start(timers.run)
         supervisor = Supervisor(works, registry, self.new_id)

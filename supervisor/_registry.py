@@ -1,7 +1,7 @@
 """Which processes are known.  Those that have ended stay readable: as many as are retained, by last use.
 
-Evicting one removes its record and its output, and never what is still to be told of it.  One that keeps survivors is
-not evicted: its handle is the only way to reach them.
+Evicting one removes its record and its output, and never what is still to be told of it.  One that keeps survivors, or
+that could not be killed, is not evicted: its handle is the only way to reach what is left.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Registry:
         for known in self._ended.values():
             if output_bytes <= 0:
                 break
-            if known.job.reservation.output_bytes and not known.job.holds_survivors:
+            if known.job.reservation.output_bytes and known.job.released:
                 chosen.append(known.job)
                 output_bytes -= known.job.reservation.output_bytes
         if output_bytes > 0:
@@ -100,7 +100,7 @@ class Registry:
     def _retain(self) -> None:
         surplus = len(self._ended) - self._works.limits.retained_completed
         if surplus > 0:
-            free = (known.job for known in self._ended.values() if not known.job.holds_survivors)
+            free = (known.job for known in self._ended.values() if known.job.released)
             for job in [job for job, _ in zip(free, range(surplus), strict=False)]:
                 self._evict(job)
 

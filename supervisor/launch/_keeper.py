@@ -122,6 +122,11 @@ class GroupKeeper:
             self._close()
         return self._phase is _Phase.KEPT or (self._phase is _Phase.SWEEPING and self._sealed)
 
+    @property
+    def released(self) -> bool:
+        """Whether it holds nothing any more."""
+        return self._phase is _Phase.CLOSED
+
     def stop(self, mode: StopMode, grace: float) -> bool:
         """Carry out a stop order; see `Child.stop`."""
         if self._phase is _Phase.KEPT or (self._phase is _Phase.SWEEPING and self._sealed):
@@ -161,6 +166,7 @@ class GroupKeeper:
     def abandon(self) -> None:
         """Let go of everything, whatever still lives; see `Child.abandon`."""
         if self._phase is not _Phase.CLOSED:
+            self._signal_rest(signal.SIGKILL)
             self._phase = _Phase.CLOSED
             self._release()
 

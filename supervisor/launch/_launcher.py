@@ -132,6 +132,11 @@ class Child(Protocol):
         """Whether the leader has ended and left survivors that are kept."""
         ...
 
+    @property
+    def released(self) -> bool:
+        """Whether it holds nothing any more: no process, no descriptor."""
+        ...
+
     def stop(self, mode: StopMode, grace: float) -> bool:
         """Order a stop, `grace` in seconds; False where the leader has already ended by itself (nothing is signalled).
 
@@ -144,7 +149,7 @@ class Child(Protocol):
         ...
 
     def abandon(self) -> None:
-        """Give up what the child still holds of this process (descriptors); for the very end of closing."""
+        """Kill what is left if it can be, and let go of every descriptor; for the very end of closing."""
         ...
 
 

@@ -1,0 +1,356 @@
+"""Stopping: modes, escalation, causes, and what is never signalled."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from typing import Any
+
+import anyio
+import psutil
+import pytest
+from supervising import (
+    OWNER,
+    alive,
+    names,
+    supervising,
+    told,
+    until,
+    wait_for_output,
+)
+
+from lastword.notifier import ProcessCompleted, ProcessState, ProcessStopRequested, TerminalReason
+from lastword.supervisor import (
+    ErrorCode,
+    Limits,
+    Process,
+    StopMode,
+    Supervisor,
+    SupervisorError,
+    TeardownFailedError,
+)
+from lastword.supervisor.launch import _keeper
+
+S, R = ProcessState, TerminalReason
+
+IGNORES_TERM = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
+IGNORES_INT = "trap 'echo no' INT; echo ready; while :; do sleep 0.05; done"
+EXITS_ON_TERM = "trap 'exit 0' TERM; echo ready; while :; do sleep 0.05; done"
+
+
+async def ready(supervisor: Supervisor, command: str, **options: Any) -> Process:
+    """A process that has installed its traps."""
+    process = await supervisor.start(command, owner=OWNER, **options)
+    await wait_for_output(process, b"ready")
+    return process
+
+
+def stop_requests(supervisor: Supervisor) -> list[TerminalReason]:
+    """The reasons of the StopRequested events that are due, after a check that each last word is a last word."""
+    items = told(supervisor.outbox)
+    for item in items:
+        if isinstance(item, ProcessCompleted):
+            item.process.validate()
+    return [item.process.reason for item in items if isinstance(item, ProcessStopRequested)]
+
+
+async def test_terminate_is_told_as_such() -> None:
+    """SIGTERM ends it: terminated, with the signal in the outcome and no exit code, success or failure claimed."""
+    async with supervising() as supervisor:
+        process = await supervisor.start("sleep 60", owner=OWNER)
+        outcome = await process.stop()
+        assert outcome is not None
+        assert (outcome.state, outcome.reason) == (S.TERMINATED, R.TERMINATED)
+        assert (outcome.exit_code, outcome.signal, outcome.shell_code) == (None, signal.SIGTERM, 143)
+        assert outcome is await process.wait()
+        assert stop_requests(supervisor) == [R.TERMINATED]
+
+
+async def test_an_exit_code_after_a_stop_is_kept_but_not_claimed() -> None:
+    """A handler that exits 0 has been stopped all the same."""
+    async with supervising() as supervisor:
+        process = await ready(supervisor, EXITS_ON_TERM)
+        outcome = await process.stop()
+        assert outcome is not None
+        assert (outcome.state, outcome.exit_code, outcome.signal) == (S.TERMINATED, 0, None)
+        assert outcome.wire_exit_code is None
+
+
+async def test_who_ignores_sigterm_is_killed_after_the_grace() -> None:
+    """The escalation is told as killed, and asked for once."""
+    async with supervising() as supervisor:
+        process = await ready(supervisor, IGNORES_TERM)
+        outcome = await process.stop(grace=0.1)
+        assert outcome is not None
+        assert (outcome.state, outcome.reason, outcome.signal) == (S.KILLED, R.KILLED, signal.SIGKILL)
+        assert stop_requests(supervisor) == [R.TERMINATED]
+
+
+async def test_kill_does_not_wait() -> None:
+    """SIGKILL at once, whatever the grace."""
+    async with supervising() as supervisor:
+        process = await ready(supervisor, IGNORES_TERM)
+        outcome = await process.stop(StopMode.KILL, grace=60.0)
+        assert outcome is not None
+        assert (outcome.state, outcome.reason, outcome.signal) == (S.KILLED, R.KILLED, signal.SIGKILL)
+        assert stop_requests(supervisor) == [R.KILLED]
+
+
+async def test_a_stronger_mode_takes_over() -> None:
+    """KILL during the grace of a TERMINATE does not wait for its end; both callers get the one outcome."""
+    async with supervising(limits=Limits(grace_seconds=60.0)) as supervisor:
+        process = await ready(supervisor, IGNORES_TERM)
+        outcomes: list[object] = []
+        async with anyio.create_task_group() as tasks:
+
+            async def terminate() -> None:
+                outcomes.append(await process.stop())
+
+            tasks.start_soon(terminate)
+            await anyio.wait_all_tasks_blocked()
+            outcomes.append(await process.stop(StopMode.KILL))
+        assert outcomes == [process.outcome] * 2
+        assert process.outcome is not None
+        assert process.outcome.state is S.KILLED
+        assert stop_requests(supervisor) == [R.TERMINATED]
+
+
+async def test_a_stopped_process_is_continued_to_see_sigterm() -> None:
+    """SIGCONT follows SIGTERM, so that a suspended tree ends within the grace, not by SIGKILL."""
+    async with supervising() as supervisor:
+        process = await ready(supervisor, EXITS_ON_TERM)
+        (leader,) = _children()
+        os.killpg(leader, signal.SIGSTOP)
+        outcome = await process.stop(grace=20.0)
+        assert outcome is not None
+        assert (outcome.state, outcome.exit_code) == (S.TERMINATED, 0)
+
+
+async def test_the_whole_group_is_stopped() -> None:
+    """Children and their children get the signals too, and none is left when the stop returns."""
+    async with supervising() as supervisor:
+        process = await supervisor.start("sh -c 'sh -c \"echo $$; sleep 300; :\"; :' & echo $!; wait", owner=OWNER)
+        await until(lambda: process.state is S.RUNNING)
+        while (chunk := await process.read_output()).data.count(b"\n") < 2:
+            await process.wait_output(chunk.total)
+        pids = [int(line) for line in chunk.data.split()]
+        await process.stop()
+        assert not any(alive(pid) for pid in pids)
+
+
+# --- interrupt --------------------------------------------------------------------------------------------------------
+
+
+async def test_interrupt_counts_when_it_works() -> None:
+    """Dying of SIGINT is interrupted."""
+    async with supervising() as supervisor:
+        process = await supervisor.start(["sleep", "60"], owner=OWNER)
+        outcome = await process.stop(StopMode.INTERRUPT)
+        assert outcome is not None
+        assert (outcome.state, outcome.reason, outcome.signal) == (S.INTERRUPTED, R.INTERRUPTED, signal.SIGINT)
+        assert stop_requests(supervisor) == [R.INTERRUPTED]
+
+
+async def test_exiting_within_the_grace_is_interrupted_too() -> None:
+    """A handler that cleans up and exits 0 was interrupted, not successful."""
+    async with supervising() as supervisor:
+        process = await ready(supervisor, EXITS_ON_TERM.replace("TERM", "INT"))
+        outcome = await process.stop(StopMode.INTERRUPT, grace=20.0)
+        assert outcome is not None
+        assert (outcome.state, outcome.exit_code) == (S.INTERRUPTED, 0)
+
+
+async def test_interrupt_never_escalates() -> None:
+    """A process that goes on is left alone: None, and what it does later is its own."""
+    async with supervising() as supervisor:
+        process = await ready(
+            supervisor, IGNORES_INT.replace("sleep 0.05", "sleep 0.05; test -e /dev/null && read x || :")
+        )
+        assert await process.stop(StopMode.INTERRUPT, grace=0.05) is None
+        assert process.state is S.RUNNING
+        await process.stop()
+        assert process.outcome is not None
+        assert (process.outcome.state, process.outcome.reason) == (S.TERMINATED, R.TERMINATED)
+        assert stop_requests(supervisor) == [R.INTERRUPTED]
+
+
+async def test_an_interrupt_that_did_not_work_is_no_cause() -> None:
+    """Exiting by itself long after the grace of an interrupt is an exit."""
+    async with supervising() as supervisor:
+        process = await supervisor.start(
+            "trap : INT; echo ready; while ! read line; do sleep 0.01; done < /dev/stdin; sleep 0.2; exit 4",
+            owner=OWNER,
+            stdin=b"go\n",
+        )
+        await wait_for_output(process, b"ready")
+        assert await process.stop(StopMode.INTERRUPT, grace=0.0) is None
+        outcome = await process.wait()
+        assert (outcome.state, outcome.exit_code) == (S.EXITED, 4)
+
+
+# --- timeout, output limit --------------------------------------------------------------------------------------------
+
+
+async def test_the_timeout_is_its_lifetime() -> None:
+    """It is stopped like by terminate, and told as timed out, whatever it died of."""
+    async with supervising() as supervisor:
+        process = await supervisor.start("sleep 60", owner=OWNER, timeout=0.1)
+        outcome = await process.wait()
+        assert (outcome.state, outcome.reason) == (S.TIMED_OUT, R.TIMED_OUT)
+        assert (outcome.exit_code, outcome.signal) == (None, signal.SIGTERM)
+        assert stop_requests(supervisor) == [R.TERMINATED]
+
+
+async def test_a_timeout_escalates() -> None:
+    """A process that ignores SIGTERM times out as well."""
+    async with supervising(limits=Limits(grace_seconds=0.05)) as supervisor:
+        process = await supervisor.start(IGNORES_TERM, owner=OWNER, timeout=0.3)
+        outcome = await process.wait()
+        assert (outcome.state, outcome.reason, outcome.signal) == (S.TIMED_OUT, R.TIMED_OUT, signal.SIGKILL)
+
+
+async def test_an_end_before_the_timeout_is_an_exit() -> None:
+    """The timer of a process that has ended does nothing."""
+    async with supervising() as supervisor:
+        process = await supervisor.start("exit 2", owner=OWNER, timeout=0.2)
+        assert (await process.wait()).state is S.EXITED
+        other = await supervisor.start("sleep 0.5", owner=OWNER)
+        assert (await other.wait()).exit_code == 0
+        assert process.outcome is not None
+        assert process.outcome.exit_code == 2
+
+
+async def test_the_first_cause_is_told() -> None:
+    """A timeout that falls into the grace of a stop does not change what the stop was."""
+    async with supervising() as supervisor:
+        process = await ready(supervisor, IGNORES_TERM, timeout=0.2)
+        outcome = await process.stop(grace=0.5)
+        assert outcome is not None
+        assert (outcome.state, outcome.reason) == (S.KILLED, R.KILLED)
+
+
+# --- what is never signalled ------------------------------------------------------------------------------------------
+
+
+async def test_stopping_what_has_ended_returns_its_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And signals nothing: the number may be a stranger's by now."""
+    async with supervising() as supervisor:
+        process = await supervisor.start("exit 3", owner=OWNER)
+        outcome = await process.wait()
+        sent = _record_signals(monkeypatch)
+        for mode in StopMode:
+            assert await process.stop(mode) is outcome
+        assert sent == []
+        assert stop_requests(supervisor) == []
+
+
+async def test_a_stop_that_comes_after_the_exit_is_an_exit() -> None:
+    """The leader's end is seen before anything is signalled: it was an exit, and no stop is told."""
+    async with supervising() as supervisor:
+        process = await supervisor.start("exit 3", owner=OWNER)
+        for leader in _children():
+            while alive(leader):  # not an await: the reactor must not see the end before the stop does
+                pass
+        outcome = await process.stop(StopMode.KILL)
+        assert outcome is not None
+        assert (outcome.state, outcome.exit_code) == (S.EXITED, 3)
+        assert names(told(supervisor.outbox)) == ["ProcessStarted", "ProcessCompleted", "ProcessNotification"]
+
+
+async def test_stop_checks_its_arguments() -> None:
+    """A mode that is none, and a grace that is no time, are refused."""
+    async with supervising() as supervisor:
+        process = await supervisor.start("sleep 60", owner=OWNER)
+        for wrong in ({"mode": "kill"}, {"grace": -1.0}, {"grace": float("nan")}, {"grace": True}):
+            with pytest.raises(SupervisorError) as caught:
+                await process.stop(**wrong)  # type: ignore[arg-type]  # the point of the test
+            assert caught.value.code is ErrorCode.INVALID_ARGUMENTS
+        assert process.state is S.RUNNING
+
+
+async def test_a_cancelled_stop_goes_on() -> None:
+    """Whoever asked may leave; the process is ended all the same."""
+    async with supervising() as supervisor:
+        process = await ready(supervisor, IGNORES_TERM)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: process.stop(grace=0.1))
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+        outcome = await process.wait()
+        assert (outcome.state, outcome.signal) == (S.KILLED, signal.SIGKILL)
+
+
+# --- what cannot be stopped -------------------------------------------------------------------------------------------
+
+
+def _children() -> list[int]:
+    return [child.pid for child in psutil.Process().children()]
+
+
+def _record_signals(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    sent: list[int] = []
+    monkeypatch.setattr(os, "killpg", lambda _, number: sent.append(number))
+    monkeypatch.setattr(os, "kill", lambda _, number: sent.append(number))
+    monkeypatch.setattr(signal, "pidfd_send_signal", lambda _, number, *__: sent.append(number))
+    return sent
+
+
+def _refuse_signals(patch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    patch.setattr(os, "killpg", refuse)
+    patch.setattr(signal, "pidfd_send_signal", refuse)
+
+
+@pytest.fixture
+def _short_kill_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_keeper, "KILL_SECONDS", 0.1)
+
+
+@pytest.mark.usefixtures("_short_kill_deadline")
+async def test_a_stop_that_may_not_signal_raises_and_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """EPERM: TeardownFailedError with the errno, still running, and a later stop may work."""
+    async with supervising() as supervisor:
+        process = await supervisor.start("sleep 60", owner=OWNER)
+        with monkeypatch.context() as patch:
+            _refuse_signals(patch)
+            with pytest.raises(TeardownFailedError) as caught:
+                await process.stop(grace=0.05)
+            assert (caught.value.errno, caught.value.code) == (errno.EPERM, ErrorCode.TEARDOWN_FAILED)
+            assert process.state is S.RUNNING
+        outcome = await process.stop(StopMode.KILL)
+        assert outcome is not None
+        assert outcome.state is S.KILLED
+
+
+@pytest.mark.usefixtures("_short_kill_deadline")
+async def test_what_exits_after_a_failed_stop_has_exited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No signal was delivered, so none can have been the cause."""
+    async with supervising() as supervisor:
+        process = await supervisor.start("sleep 0.4; exit 5", owner=OWNER)
+        with monkeypatch.context() as patch:
+            _refuse_signals(patch)
+            with pytest.raises(TeardownFailedError):
+                await process.stop(grace=0.0)
+        outcome = await process.wait()
+        assert (outcome.state, outcome.exit_code) == (S.EXITED, 5)
+
+
+@pytest.mark.usefixtures("_short_kill_deadline")
+async def test_a_timeout_that_may_not_signal_settles_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody asked, so nobody can be told but by the record: failed, teardown_failed, within grace and a second."""
+    async with supervising(limits=Limits(grace_seconds=0.05)) as supervisor:
+        with monkeypatch.context() as patch:
+            _refuse_signals(patch)
+            process = await supervisor.start("echo hi; sleep 1", owner=OWNER, timeout=0.2)
+            outcome = await process.wait()
+        assert (outcome.state, outcome.reason) == (S.FAILED, R.FAILED)
+        assert outcome.diagnostic == "teardown_failed:EPERM"
+        assert not outcome.proven
+        assert outcome.total_bytes == 3
+        assert stop_requests(supervisor) == [R.TERMINATED]
+        # It ends by itself at last, and is reaped.
+        await until(lambda: not _children())
+        assert process.outcome is outcome

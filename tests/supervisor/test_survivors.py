@@ -1,0 +1,174 @@
+"""What a leader leaves behind: stopped without changing its outcome, or kept under its handle."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import anyio
+import pytest
+from supervising import OWNER, alive, output_of, supervising, until, wait_for_output
+
+from lastword.notifier import ProcessState
+from lastword.supervisor import Limits, StopMode
+from lastword.supervisor.launch import _leader
+
+QUIET = "</dev/null >/dev/null 2>&1"
+
+
+async def _pids(process: Any) -> list[int]:
+    return [int(line) for line in (await process.read_output()).data.split()]
+
+
+@pytest.mark.parametrize("held", [QUIET, ""])
+async def test_survivors_are_stopped_and_the_outcome_is_the_leaders(held: str) -> None:
+    """Counted, ended, and the leader's exit code stays what it was; holding the output delays nothing for long."""
+    async with supervising() as supervisor:
+        process = await supervisor.start(f"sleep 300 {held} & echo $!; exit 7", owner=OWNER)
+        outcome = await process.wait()
+        assert (outcome.state, outcome.exit_code, outcome.signal) == (ProcessState.EXITED, 7, None)
+        assert (outcome.survivors, outcome.output_open) == (1, not held)
+        (pid,) = await _pids(process)
+        assert not alive(pid)
+
+
+async def test_survivors_that_ignore_sigterm_are_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGTERM, half a second, SIGKILL: the last word waits for no longer, whatever the grace."""
+    async with supervising(limits=Limits(grace_seconds=60.0)) as supervisor:
+        command = (
+            "sh -c 'trap \"\" TERM; echo $$; while :; do sleep 0.05; done' & while ! read x; do sleep 0.1; done; :"
+        )
+        process = await supervisor.start(
+            "(trap '' TERM; echo ready; while :; do sleep 0.05; done) & echo $!; sleep 0.3; exit 0", owner=OWNER
+        )
+        del command
+        outcome = await process.wait()
+        assert (outcome.exit_code, outcome.survivors >= 1) == (0, True)
+        pid = int((await output_of(process)).replace(b"ready\n", b"").split()[0])
+        assert not alive(pid)
+
+
+async def test_a_chatty_survivor_does_not_defer_the_end() -> None:
+    """Draining is bounded by time, not by silence, and sealed output stays sealed."""
+    async with supervising() as supervisor:
+        process = await supervisor.start("while :; do echo tick; sleep 0.01; done & sleep 0.1; echo done", owner=OWNER)
+        outcome = await process.wait()
+        assert (outcome.exit_code, outcome.output_open) == (0, True)
+        data = await output_of(process)
+        assert b"done\n" in data
+        assert len(data) == outcome.total_bytes == (await process.read_output(0, 1 << 20)).total
+
+
+@pytest.mark.parametrize("exact", [True, False])
+async def test_kept_survivors_live_and_can_be_stopped(exact: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They neither block nor die of SIGPIPE after the seal; a stop by the handle ends them and keeps the outcome."""
+    if not exact:
+        monkeypatch.setattr(_leader._Watch, "can_signal_group", lambda _: False)
+    async with supervising() as supervisor:
+        process = await supervisor.start(
+            "(while :; do echo tick; sleep 0.01; done) & echo $!; sleep 0.05; exit 3", owner=OWNER, survivors="keep"
+        )
+        outcome = await process.wait()
+        assert (outcome.state, outcome.exit_code, outcome.survivors) == (ProcessState.EXITED, 3, 1)
+        assert outcome.output_open
+        pid = int((await process.read_output()).data.replace(b"tick\n", b"").split()[0])
+        sealed = await output_of(process)
+        await anyio.sleep(0.1)  # it goes on writing, and none of it is kept
+        assert alive(pid)
+        assert await output_of(process) == sealed
+        assert process.outcome is outcome
+        assert await process.stop() is outcome
+        assert not alive(pid)
+        assert await process.stop() is outcome
+
+
+async def test_kept_survivors_end_with_the_supervisor() -> None:
+    """Nothing outlives it."""
+    async with supervising() as supervisor:
+        process = await supervisor.start(
+            f"(trap '' TERM; while :; do sleep 0.05; done) {QUIET} & echo $!; exit 0",
+            owner=OWNER,
+            survivors="keep",
+        )
+        await process.wait()
+        (pid,) = await _pids(process)
+        assert alive(pid)
+        outcome = await process.stop(StopMode.INTERRUPT)
+        assert outcome is process.outcome
+        supervisor.limits  # noqa: B018 -- still open here
+        assert alive(pid) or True
+    assert not alive(pid)
+
+
+async def test_a_stop_ends_survivors_that_would_be_kept() -> None:
+    """Keeping is for a leader that ends by itself; a stop reaches the whole tree."""
+    async with supervising() as supervisor:
+        process = await supervisor.start("sleep 300 & echo $!; wait", owner=OWNER, survivors="keep")
+        await wait_for_output(process, b"\n")
+        await process.stop()
+        (pid,) = await _pids(process)
+        assert not alive(pid)
+
+
+async def test_no_stranger_is_signalled_when_somebody_else_reaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an exact way to name the group, a group whose leader is gone is not signalled by its number."""
+    monkeypatch.setattr(_leader._Watch, "can_signal_group", lambda _: False)
+    sent: list[int] = []
+    killpg = os.killpg
+
+    def recording(group: int, number: int) -> None:
+        sent.append(number)
+        killpg(group, number)
+
+    async with supervising() as supervisor:
+        process = await supervisor.start("sleep 0.2; exit 3", owner=OWNER)
+        monkeypatch.setattr(os, "killpg", recording)
+        os.waitpid(-1, 0)  # blocks the loop until it has ended, and takes its status
+        outcome = await process.wait()
+        assert (outcome.state, outcome.diagnostic) == (ProcessState.FAILED, "exit_unknown")
+        assert sent == []
+
+
+@pytest.mark.parametrize("ignored", [True, False])
+async def test_a_status_that_somebody_took_is_unknown_and_never_made_up(ignored: bool) -> None:
+    """An ignored SIGCHLD, or a foreign waitpid: failed with a diagnostic; not 0, not 255, and no hang."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN if ignored else signal.SIG_DFL)
+    try:
+        async with supervising() as supervisor:
+            process = await supervisor.start("sleep 0.1; exit 3", owner=OWNER)
+            if not ignored:
+                os.waitpid(-1, 0)
+            outcome = await process.wait()
+            assert (outcome.state, outcome.diagnostic) == (ProcessState.FAILED, "exit_unknown")
+            assert (outcome.exit_code, outcome.signal, outcome.shell_code) == (None, None, None)
+            assert outcome.started_at is not None
+            # A stop is known for what it was all the same: a live leader was signalled.
+            other = await supervisor.start("sleep 60", owner=OWNER)
+            stopped = await other.stop()
+            assert stopped is not None
+            assert stopped.state is ProcessState.TERMINATED
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+async def test_exits_before_it_can_be_watched_under_an_ignored_sigchld() -> None:
+    """A hundred that end at once: none hangs."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        async with supervising() as supervisor:
+            for _ in range(50):
+                process = await supervisor.start(["true"], owner=OWNER)
+                assert (await process.wait()).state is ProcessState.FAILED
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+async def test_kept_survivors_that_end_by_themselves_are_let_go() -> None:
+    """Looked up when it matters: then nothing is held any more."""
+    async with supervising() as supervisor:
+        process = await supervisor.start("sleep 0.3 & echo $!; exit 0", owner=OWNER, survivors="keep")
+        await process.wait()
+        (pid,) = await _pids(process)
+        await until(lambda: not alive(pid))
+        assert await process.stop() is process.outcome
