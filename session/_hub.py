@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 
 from ..notifier import EventDecodeError, InvalidEventError, LastwordError, RecordKind, Visibility, decode_event
-from ._subscription import Delivery, EphemeralEvent, EventFilter, Subscription
+from ._subscription import Delivery, EphemeralEvent, EventFilter, Feed
 from .journal import Record
 
 logger = logging.getLogger(__name__)
@@ -19,30 +19,30 @@ class Hub:
     """The subscribers of one session."""
 
     def __init__(self) -> None:
-        self._subscribers: dict[Subscription, None] = {}
+        self._feeds: dict[Feed, None] = {}
         self._tip = 0
         self._ended: Callable[[], LastwordError] | None = None
         self._closed = False
 
-    def subscribe(self, event_filter: EventFilter) -> Subscription:
-        """A subscription that has yet to start."""
-        return Subscription(event_filter, self._attach, self._detach)
+    def feed(self, event_filter: EventFilter) -> Feed:
+        """A feed that has yet to start."""
+        return Feed(event_filter, self._attach, self._detach)
 
     def handle(self, record: Record) -> None:
         """A record is durable: hand it on if it is a public event."""
         self._tip = record.seq
-        if not self._subscribers:
+        if not self._feeds:
             return
         delivery = public_delivery(record)
         if delivery is not None:
-            for subscriber in tuple(self._subscribers):
-                subscriber.offer(delivery, ephemeral=False)
+            for feed in tuple(self._feeds):
+                feed.offer(delivery, ephemeral=False)
 
     def send(self, event: EphemeralEvent) -> None:
         """Hand on an event that is not journaled."""
         delivery = Delivery(event, 0)
-        for subscriber in tuple(self._subscribers):
-            subscriber.offer(delivery, ephemeral=True)
+        for feed in tuple(self._feeds):
+            feed.offer(delivery, ephemeral=True)
 
     def opened_at(self, seq: int) -> None:
         """The ledger's end when the session was opened."""
@@ -53,18 +53,17 @@ class Hub:
         if not self._closed:
             self._closed = True
             self._ended = error
-            for subscriber in tuple(self._subscribers):
-                subscriber.end(error)
+            for feed in tuple(self._feeds):
+                feed.end(error)
 
-    def _attach(self, subscriber: Subscription) -> int:
-        self._subscribers[subscriber] = None
+    def _attach(self, feed: Feed) -> int:
+        self._feeds[feed] = None
         if self._closed:
-            subscriber.end(self._ended)
+            feed.end(self._ended)
         return self._tip
 
-    def _detach(self, subscriber: Subscription) -> int:
-        self._subscribers.pop(subscriber, None)
-        return self._tip
+    def _detach(self, feed: Feed) -> None:
+        self._feeds.pop(feed, None)
 
 
 def public_delivery(record: Record) -> Delivery | None:

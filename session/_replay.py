@@ -14,7 +14,7 @@ from anyio.lowlevel import checkpoint
 
 from ._errors import SessionClosedError, SubscriptionLostError
 from ._hub import public_delivery
-from ._subscription import Delivery, EventFilter, Subscription
+from ._subscription import Delivery, EventFilter, Feed
 from .journal import Record
 
 # A page is a bounded piece of the writer's time, so that appends get their turn between two.
@@ -67,16 +67,14 @@ class Watch:
     events alone.  It ends when it is closed and when the session is.
     """
 
-    def __init__(
-        self, read: Read, subscribe: Callable[[EventFilter], Subscription], event_filter: EventFilter, after: int
-    ) -> None:
+    def __init__(self, read: Read, feed: Callable[[EventFilter], Feed], event_filter: EventFilter, after: int) -> None:
         self._read = read
-        self._subscribe = subscribe
+        self._feed = feed
         self._filter = event_filter
         self._after = after
         self._page: deque[Delivery] = deque()
         self._behind = True
-        self._live: Subscription | None = None
+        self._live: Feed | None = None
         self._closed = False
 
     def __aiter__(self) -> Watch:
@@ -96,11 +94,13 @@ class Watch:
                     break
                 continue
             try:
-                delivery = await live.__anext__()
+                delivery = await live.take()
             except SubscriptionLostError:
                 self._live = None
                 self._behind = True
                 continue
+            if delivery is None:
+                break
             # What was committed between the subscription and the last page is in both.
             if delivery.journal_seq == 0:
                 return delivery
@@ -117,10 +117,10 @@ class Watch:
             self._live.end()
         await checkpoint()
 
-    def _listen(self) -> Subscription:
+    def _listen(self) -> Feed:
         """The live half: it begins before the page that is read next, so nothing can fall between the two."""
         if self._live is None:
-            self._live = self._subscribe(self._filter)
+            self._live = self._feed(self._filter)
             self._live.start()
         return self._live
 

@@ -11,12 +11,11 @@ To whoever edits: nothing may be told that was not read back from the journal, a
 
 from __future__ import annotations
 
-import logging
 import random
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TypeVar, final
+from typing import final
 from uuid import UUID
 
 import attrs
@@ -56,10 +55,6 @@ DEFAULT_CAPACITY = 64
 
 # A page is a bounded piece of the writer's time.
 PAGE = 256
-
-T = TypeVar("T")
-
-logger = logging.getLogger(__name__)
 
 
 @final
@@ -188,7 +183,7 @@ class Session:
 
     def subscribe(self, event_filter: EventFilter) -> Subscription:
         """What comes from now on: `async with session.subscribe(EventFilter(...)) as deliveries`."""
-        return self._core.handler.hub.subscribe(event_filter)
+        return Subscription(self._core.handler.hub.feed(event_filter))
 
     def replay(self, after: int = 0) -> Replay:
         """Every public event after that sequence, up to the journal's end."""
@@ -196,7 +191,7 @@ class Session:
 
     def watch(self, event_filter: EventFilter, after: int = 0) -> Watch:
         """Every wanted event after that sequence, and then what comes, without a gap."""
-        return Watch(self._core.read, self._core.handler.hub.subscribe, event_filter, after)
+        return Watch(self._core.read, self._core.handler.hub.feed, event_filter, after)
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TypeAlias, final
+from typing import final
 from uuid import UUID
 
 import anyio
@@ -95,7 +95,38 @@ class Subscription:
     `JournalFencedError` when another opener has taken the session.  What is queued by then is delivered first.
     """
 
-    def __init__(self, event_filter: EventFilter, attach: Attach, detach: Attach) -> None:
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+
+    async def __aenter__(self) -> Subscription:
+        self._feed.start()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        self._feed.end()
+
+    def __aiter__(self) -> Subscription:
+        return self
+
+    async def __anext__(self) -> Delivery:
+        """The next delivery; waits for one.  A checkpoint.  Cancelled: nothing is taken."""
+        delivery = await self._feed.take()
+        if delivery is None:
+            raise StopAsyncIteration
+        return delivery
+
+    async def aclose(self) -> None:
+        """Take part no longer; what is queued stays readable.  Idempotent; a checkpoint."""
+        self._feed.end()
+        await checkpoint()
+
+
+class Feed:
+    """A subscription's inside: its filter and its buffer, which the hub fills.  Sync but for `take`."""
+
+    def __init__(
+        self, event_filter: EventFilter, attach: Callable[[Feed], int], detach: Callable[[Feed], None]
+    ) -> None:
         self._filter = event_filter
         self._attach = attach
         self._detach = detach
@@ -105,33 +136,16 @@ class Subscription:
         self._changed = anyio.Event()
         self._last = 0
 
-    async def __aenter__(self) -> Subscription:
-        self.start()
-        return self
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        self.end()
-
-    def __aiter__(self) -> Subscription:
-        return self
-
-    async def __anext__(self) -> Delivery:
-        """The next delivery; waits for one.  A checkpoint.  Cancelled: nothing is taken."""
+    async def take(self) -> Delivery | None:
+        """The next delivery; waits for one; None at the end, or the error that ended it.  A checkpoint."""
         await checkpoint()
         while not self._buffer:
             if self._error is not None:
                 raise self._error()
             if self._ended:
-                raise StopAsyncIteration
+                return None
             await self._changed.wait()
         return self._buffer.popleft()
-
-    async def aclose(self) -> None:
-        """Take part no longer; what is queued stays readable.  Idempotent; a checkpoint."""
-        self.end()
-        await checkpoint()
-
-    # --- for the hub
 
     def start(self) -> None:
         """Take part, from the next event on."""
@@ -160,6 +174,3 @@ class Subscription:
     def _tell(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()
-
-
-Attach: TypeAlias = Callable[[Subscription], int]

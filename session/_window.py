@@ -10,7 +10,7 @@ Theory
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from bisect import insort
 from uuid import UUID
 
 from .journal import Record
@@ -23,7 +23,7 @@ class Window:
         self.capacity = capacity
         self._slots: dict[int, Record] = {}
         self._by_command: dict[UUID, int] = {}
-        self._queue: list[int] = []
+        self._queue: list[int] = []  # sequences, ascending
         self._received: dict[int, object] = {}
         self._after = 0
         self._more = True
@@ -82,7 +82,7 @@ class Window:
         """The first queued row, now received by `holder`; None if there is none."""
         if not self._queue:
             return None
-        seq = heappop(self._queue)
+        seq = self._queue.pop(0)
         self._received[seq] = holder
         return self._slots[seq]
 
@@ -91,11 +91,11 @@ class Window:
         if self._received.get(seq) is not holder:
             return False
         del self._received[seq]
-        heappush(self._queue, seq)
+        insort(self._queue, seq)
         return True
 
     def _put(self, record: Record) -> None:
         self._after = record.seq
         self._slots[record.seq] = record
         self._by_command[record.record_id] = record.seq
-        heappush(self._queue, record.seq)
+        insort(self._queue, record.seq)

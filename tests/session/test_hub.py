@@ -347,6 +347,19 @@ async def test_watch_has_no_gap_and_no_repetition_under_load(ground: Ground) -> 
         assert _seqs(heard) == list(range(101, 1602))
 
 
+async def test_watch_tells_once_what_is_both_in_a_page_and_live(ground: Ground) -> None:
+    """What is committed while the history is still being read is in the later pages and in the live half, told once."""
+    async with ground.open() as session:
+        await _publish(session, 600)
+        watch = session.watch(EVERYTHING)
+        heard = await _take(watch, 1)
+        await _publish(session, 10)
+        heard += await _take(watch, 609)
+        await _publish(session, 1)
+        heard += await _take(watch, 1)
+        assert _seqs(heard) == list(range(2, 613))
+
+
 async def test_watch_goes_on_after_a_fault(ground: Ground) -> None:
     """A page that could not be read is told, and the next step goes on where it was."""
     journal = FaultyJournal(ground.journal())
