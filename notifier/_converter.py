@@ -13,8 +13,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
-from uuid import UUID
+from uuid import UUID, SafeUUID
 
+import attrs
 import cattrs
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
@@ -22,9 +23,9 @@ from ._commands import CommandHeader, ProcessNotification
 from ._completion import ProcessCompletionNotification
 from ._events import PROCESS_EVENT_TYPES, WorkflowActivity
 from ._header import NO_CAUSE, Cause, EventHeader
-from ._json import Malformed, is_object, quoted
+from ._json import Malformed, quoted
 from ._lifecycle import ProcessLifecycleMetadata
-from ._times import MAX_TIME_LENGTH, read_time, write_time
+from ._times import read_time, write_time
 
 _Read: TypeAlias = Callable[[Any, Any], Any]
 _Write: TypeAlias = Callable[[Any], Any]
@@ -53,16 +54,23 @@ def _id_reader(name: str) -> _Read:
     return read
 
 
+_set = object.__setattr__
 _UUID_LENGTH = 36
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 # A record names its event twice, and a journal is of one session and few loops: most ids have just been seen.  A UUID
-# cannot be changed, so sharing one is safe, and making one takes longer than anything else in reading a record.
-@functools.lru_cache(maxsize=1024)
+# cannot be changed, so sharing one is safe.
+@functools.lru_cache(maxsize=256)
 def _uuid(text: str) -> UUID | None:
-    # `UUID` itself takes braces, a prefix, and hyphens anywhere.
-    return UUID(text) if _UUID.fullmatch(text) else None
+    if _UUID.fullmatch(text) is None:
+        return None
+    # `UUID(text)` would take braces, a prefix and hyphens anywhere, and takes twice as long: it has to find out which
+    # of its five forms it was given.  Its two attributes are public, and all that it has.
+    made = UUID.__new__(UUID)
+    _set(made, "int", int(text.replace("-", ""), 16))
+    _set(made, "is_safe", SafeUUID.unknown)
+    return made
 
 
 def _write_id(value: UUID | None) -> str | None:
@@ -73,8 +81,7 @@ def _time_reader(name: str) -> _Read:
     def read(value: Any, _: Any) -> datetime | None:
         if value is None:
             return None
-        # The length is asked first so that the cache behind `read_time` holds nothing that is long.
-        if type(value) is not str or len(value) > MAX_TIME_LENGTH or (time := read_time(value)) is None:
+        if type(value) is not str or (time := read_time(value)) is None:
             raise Malformed(f"{name}: expected a time of RFC 3339")
         return time
 
@@ -112,14 +119,6 @@ def _number_reader(least: int, most: int) -> Callable[[str], _Read]:
 
 def _kept_reader(_name: str) -> _Read:
     return lambda value, _: value
-
-
-def _flag(name: str, value: Any) -> bool:
-    if value is None:
-        return False
-    if type(value) is not bool:
-        raise Malformed(f"{name}: expected true or false")
-    return value
 
 
 def _unless_zero(value: Any) -> Any:
@@ -164,15 +163,15 @@ def _without_none(fields: _Object) -> _Object:
 
 
 class _Codec(NamedTuple):
-    """Both directions of one class.
+    """Both directions of one class, as cattrs calls them.
 
-    `read` takes an object as it came, `take` one that has at least the class's own keys; `write` leaves out what is
-    None.
+    `read` takes an object as it came, `take` one that has at least what the class requires, and leaves alone what is
+    not its own; `write` leaves out what is None.
     """
 
-    read: Callable[[_Object], Any]
-    take: Callable[[_Object], Any]
-    write: Callable[[Any], _Object]
+    read: _Read
+    take: _Read
+    write: _Write
 
 
 def _register(
@@ -181,13 +180,14 @@ def _register(
     leaves: Mapping[str, _Leaf],
     *,
     keys: Iterable[str] | None = None,
+    required: Iterable[str] | None = None,
     prepare: _Prepare | None = None,
     finish: _Finish = _without_none,
 ) -> _Codec:
     """Generate and register both directions of `cls`, all of whose fields `leaves` names.
 
-    `keys` are the object's keys where they are not the fields' names; then `prepare` makes the fields of a complete
-    object, and `finish` the object of the fields.
+    `keys` are the object's keys, and `required` those without a default, where they are not the fields' names; then
+    `prepare` makes the fields of a complete object, and `finish` the object of the fields.
     """
     # Typed loosely for cattrs' sake, whose own keyword options share the space of the fields' names.
     fields: dict[str, Any] = {
@@ -196,53 +196,52 @@ def _register(
     }
     structure = make_dict_structure_fn(cls, converter, _cattrs_detailed_validation=False, **fields)
     unstructure = make_dict_unstructure_fn(cls, converter, **fields)
-    nothing: _Object = dict.fromkeys(leaves if keys is None else keys)
+    known = frozenset(leaves if keys is None else keys)
+    # Absent is null; but what has a default may stay absent, and is then left to the class.
+    nothing: _Object = dict.fromkeys(_required(cls) if required is None else required)
 
-    def read(record: _Object) -> Any:
+    def read(value: Any, _: Any) -> Any:
+        if value is None:
+            value = nothing
+        record: _Object = value
+        if type(value) is not dict:
+            raise Malformed(f"{name}: expected an object")
+        if not known.issuperset(record):
+            raise Malformed(f"{name}: unknown key {quoted(min(record.keys() - known))}")
         complete = {**nothing, **record}
-        if len(complete) != len(nothing):
-            unknown = min(key for key in complete if key not in nothing)
-            raise Malformed(f"{name}: unknown key {quoted(unknown)}")
         if prepare is not None:
             prepare(complete)
         return structure(complete, cls)
 
-    def take(record: _Object) -> Any:
-        return structure(record, cls)
-
     def write(value: Any) -> _Object:
         return finish(unstructure(value))
 
-    converter.register_structure_hook(cls, lambda record, _: read(record))
+    converter.register_structure_hook(cls, read)
     converter.register_unstructure_hook(cls, write)
-    return _Codec(read, take, write)
+    return _Codec(read, structure, write)
 
 
-def object_of(name: str, value: Any) -> _Object:
-    """`value`, which must be an object; null is one that is zero throughout."""
-    if value is None:
-        return {}
-    if not is_object(value):
-        raise Malformed(f"{name}: expected an object")
-    return value
+def _required(cls: type[Any]) -> list[str]:
+    return [field.name for field in attrs.fields(cls) if field.default is attrs.NOTHING]
+
+
+def _whatever_the_name(read: _Read) -> Callable[[str], _Read]:
+    """For what has a name of its own in messages."""
+
+    def reader(_name: str) -> _Read:
+        return read
+
+    return reader
 
 
 def _nested(codec: _Codec) -> _Leaf:
     """A field that is an object of its own."""
-
-    def reader(name: str) -> _Read:
-        return lambda value, _: codec.read(object_of(name, value))
-
-    return _Leaf(reader, codec.write)
+    return _Leaf(_whatever_the_name(codec.read), codec.write)
 
 
 def _flat(codec: _Codec) -> _Leaf:
     """A field whose own fields lie among those of the object that it belongs to."""
-
-    def reader(_name: str) -> _Read:
-        return lambda value, _: codec.take(value)
-
-    return _Leaf(reader, codec.write)
+    return _Leaf(_whatever_the_name(codec.take), codec.write)
 
 
 # --- the header -------------------------------------------------------------------------------------------------------
@@ -263,15 +262,15 @@ _cause = _register(
 )
 
 
-def _cause_reader(name: str) -> _Read:
-    return lambda value, _: NO_CAUSE if value is None else _cause.read(object_of(name, value))
+def _read_cause(value: Any, _: Any) -> Any:
+    return NO_CAUSE if value is None else _cause.read(value, None)
 
 
 def _write_cause(value: Cause) -> _Object | None:
     return None if value is NO_CAUSE else _cause.write(value) or None
 
 
-_CAUSE = _Leaf(_cause_reader, _write_cause)
+_CAUSE = _Leaf(_whatever_the_name(_read_cause), _write_cause)
 
 _EVENT_HEADER: Mapping[str, _Leaf] = {
     "event_id": _ID,
@@ -297,10 +296,18 @@ def _find_header(complete: _Object) -> None:
     complete["header"] = complete
 
 
-def _register_enveloped(cls: type[Any], header: _Codec, header_keys: Iterable[str], body: Mapping[str, _Leaf]) -> None:
+def _register_enveloped(
+    cls: type[Any], header_cls: type[Any], header: Mapping[str, _Leaf], body: Mapping[str, _Leaf]
+) -> None:
     """Register an event or a command: its header lies flat among the fields of its body."""
-    leaves = {"header": _flat(header), **body}
-    _register(cls, cls.__name__, leaves, keys=(*header_keys, *body), prepare=_find_header)
+    _register(
+        cls,
+        cls.__name__,
+        {"header": _flat(_register(header_cls, "header", header)), **body},
+        keys=(*header, *body),
+        required=(*_required(header_cls), *(name for name in _required(cls) if name != "header")),
+        prepare=_find_header,
+    )
 
 
 # --- the bodies -------------------------------------------------------------------------------------------------------
@@ -325,11 +332,16 @@ _read_exit_code = _INT32.reader("process.exit_code")
 
 def _join_exit_code(complete: _Object) -> None:
     """On the wire the exit code is two fields: a flag, and the code, which is left out where it is 0."""
-    code: int = _read_exit_code(complete["exit_code"], None)
-    if _flag("process.has_exit_code", complete["has_exit_code"]):
+    flag: object = complete.get("has_exit_code")
+    if flag is not None and type(flag) is not bool:
+        raise Malformed("process.has_exit_code: expected true or false")
+    code: int = _read_exit_code(complete.get("exit_code"), None)
+    if flag:
         complete["exit_code"] = code
+    elif code:
+        complete["exit_code"] = UnflaggedExitCode(code)
     else:
-        complete["exit_code"] = UnflaggedExitCode(code) if code else None
+        complete["exit_code"] = None
 
 
 def _split_exit_code(fields: _Object) -> _Object:
@@ -370,20 +382,17 @@ _notification = _register(
 
 # --- events and commands ----------------------------------------------------------------------------------------------
 
-_event_header = _register(EventHeader, "header", _EVENT_HEADER)
-_command_header = _register(CommandHeader, "header", _COMMAND_HEADER)
-
 for _event_type in PROCESS_EVENT_TYPES.values():
     _register_enveloped(
         _event_type,
-        _event_header,
+        EventHeader,
         _EVENT_HEADER,
         {"process": _nested(_lifecycle)},
     )
 
 _register_enveloped(
     WorkflowActivity,
-    _event_header,
+    EventHeader,
     _EVENT_HEADER,
     {
         "run_id": _ID,
@@ -401,7 +410,7 @@ _register_enveloped(
 )
 _register_enveloped(
     ProcessNotification,
-    _command_header,
+    CommandHeader,
     _COMMAND_HEADER,
     {"notification": _nested(_notification)},
 )

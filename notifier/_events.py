@@ -16,7 +16,7 @@ import attrs
 from ._enums import LifecycleKind, Visibility
 from ._errors import InvalidEventError, ProcessLifecycleValidationError
 from ._fields import utf8_length
-from ._header import EventHeader, is_cause
+from ._header import NO_CAUSE, EventHeader, is_cause
 from ._lifecycle import ProcessLifecycleMetadata
 from ._rules import INVALID, UNKNOWN, Breach, forbidden_id_rule, required_id_rule
 from ._times import is_time
@@ -129,9 +129,9 @@ def _identity_breach(event: Event) -> Breach | None:
         return Breach("turn_id", rule)
     if rule := forbidden_id_rule(header.step_id):
         return Breach("step_id", rule)
-    if utf8_length(header.agent_name) is None:
+    if header.agent_name != "" and utf8_length(header.agent_name) is None:
         return Breach("agent_name", INVALID)
-    if not is_cause(header.cause):
+    if header.cause is not NO_CAUSE and not is_cause(header.cause):
         return Breach("cause", INVALID)
     if header.created_at is not None and not is_time(header.created_at):
         return Breach("created_at", INVALID)

@@ -42,7 +42,9 @@ def optional_id(value: UUID | None) -> UUID | None:
 
 def required_id(value: UUID | None) -> UUID:
     """As `optional_id`, for a field that validation wants set: until validated it may hold None all the same."""
-    return cast("UUID", None) if type(value) is UUID and not value.int else cast("UUID", value)
+    if type(value) is UUID and value.int:
+        return value
+    return cast("UUID", optional_id(value))
 
 
 _KINDS: Mapping[int, LifecycleKind] = {int(member): member for member in LifecycleKind}
@@ -57,21 +59,29 @@ _RUN_STATUSES: Mapping[str, WorkflowRunStatus] = {str(member): member for member
 
 def to_kind(value: int) -> LifecycleKind:
     """The kind that `value` names, or `value` itself."""
+    if type(value) is LifecycleKind:
+        return value
     return (_KINDS.get(value) if type(value) is int else None) or cast("LifecycleKind", value)
 
 
 def to_state(value: int) -> ProcessState:
     """The state that `value` names, or `value` itself."""
+    if type(value) is ProcessState:
+        return value
     return (_STATES.get(value) if type(value) is int else None) or cast("ProcessState", value)
 
 
 def to_reason(value: int) -> TerminalReason:
     """The reason that `value` names, or `value` itself."""
+    if type(value) is TerminalReason:
+        return value
     return _REASONS.get(value, cast("TerminalReason", value)) if type(value) is int else cast("TerminalReason", value)
 
 
 def to_visibility(value: int) -> Visibility:
     """The visibility that `value` names, or `value` itself."""
+    if type(value) is Visibility:
+        return value
     return _VISIBILITIES.get(value, cast("Visibility", value)) if type(value) is int else cast("Visibility", value)
 
 

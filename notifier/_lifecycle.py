@@ -97,10 +97,11 @@ def _first_invalid_field(m: ProcessLifecycleMetadata) -> str | None:
         return "process_started_at"
     if finished is not None and not (is_time(finished) and in_order(started or created, finished)):
         return "process_finished_at"
-    if not is_text(m.diagnostic, MAX_PROCESS_DIAGNOSTIC_BYTES):
-        return "diagnostic"
-    if m.diagnostic and not may_carry_diagnostic(m.kind, m.state):
-        return "diagnostic"
+    if m.diagnostic != "":
+        if not is_text(m.diagnostic, MAX_PROCESS_DIAGNOSTIC_BYTES):
+            return "diagnostic"
+        if not may_carry_diagnostic(m.kind, m.state):
+            return "diagnostic"
     if m.exit_code is not None and not is_integer(m.exit_code, _INT32_MIN, _INT32_MAX):
         return "exit_code"
     # A reason has no range of its own: a number that names none is in no row.

@@ -12,7 +12,6 @@ Rules
 
 from __future__ import annotations
 
-import functools
 import re
 from datetime import UTC, datetime, timedelta, timezone
 from typing import TypeGuard, cast
@@ -61,6 +60,8 @@ def in_order(earlier: datetime, later: datetime) -> bool:
 
 def set_time(value: datetime | None) -> datetime | None:
     """`value`, or None for the zero instant.  A converter: it refuses nothing."""
+    if type(value) is datetime and value.year > 1:
+        return value
     # Asked for by duck, since a value that is no datetime at all has to pass too; validation refuses it.
     if getattr(value, "year", None) == 1 and is_time(value) and instant(value) == _ZERO:
         return None
@@ -69,6 +70,8 @@ def set_time(value: datetime | None) -> datetime | None:
 
 def required_time(value: datetime | None) -> datetime:
     """As `set_time`, for a field that validation wants set: until validated it may hold None all the same."""
+    if type(value) is datetime and value.year > 1:
+        return value
     return cast("datetime", set_time(value))
 
 
@@ -90,12 +93,6 @@ def _write_offset(offset: timedelta) -> str:
     return f"{sign}{minutes // 60:02d}:{minutes % 60:02d}"
 
 
-MAX_TIME_LENGTH = len("2026-03-14T15:09:26.123456789+05:30")
-"""The longest text that is a time."""
-
-
-# The events of one process repeat its times; a datetime cannot be changed, so sharing one is safe.
-@functools.lru_cache(maxsize=1024)
 def read_time(text: str) -> datetime | None:
     """The time that `text` writes; None where it writes none of the form above, or a day that does not exist."""
     if _RFC3339.fullmatch(text) is None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from ._commands import ProcessNotification, refuse_unwritable, validate_command
 from ._completion import ProcessCompletionNotification
-from ._converter import converter, object_of
+from ._converter import converter
 from ._errors import (
     CommandDecodeError,
     EventDecodeError,
@@ -27,7 +27,7 @@ from ._errors import (
 )
 from ._events import EVENT_TYPES, Event, validate_event
 from ._fields import MAX_EVENT_BYTES
-from ._json import Malformed, quoted, read_json, refuse_folded_duplicates, write_json
+from ._json import Malformed, is_object, quoted, read_json, refuse_folded_duplicates, write_json
 from ._lifecycle import ProcessLifecycleMetadata
 
 SCHEMA_VERSION = 1
@@ -155,7 +155,12 @@ def _record(data: object) -> _Record:
         raise Malformed(f"expected bytes, got {type(data).__name__}")
     if len(data) > MAX_EVENT_BYTES:
         raise RecordTooLargeError(_too_large(len(data)))
-    return object_of("record", read_json(data))
+    record = read_json(data)
+    if record is None:
+        return {}
+    if not is_object(record):
+        raise Malformed("expected an object")
+    return record
 
 
 def _type_of(record: _Record) -> str:
