@@ -15,7 +15,9 @@ from ..notifier import (
     Event,
     InvalidEventError,
     NewRecord,
+    ProcessCompleted,
     ProcessCompletionNotification,
+    ProcessLost,
     ProcessNotification,
     ProcessNotificationOwnerMismatchError,
     RecordKind,
@@ -28,20 +30,17 @@ from ..notifier import (
     encode_event,
 )
 
-_LAST_WORDS = frozenset({"ProcessCompleted", "ProcessLost"})
-
 
 def event_record(event: Event) -> NewRecord:
     """The record of `event`: about its process, consuming the notification that caused it, on its own loop alone."""
     header = event.header
-    process = None if isinstance(event, WorkflowActivity) else event.process
     return NewRecord(
         header.event_id,
         RecordKind.EVENT,
         encode_event(event),
         loop_id=header.loop_id,
-        subject=None if process is None else process.process_handle,
-        terminal=type(event).__name__ in _LAST_WORDS,
+        subject=_subject(event),
+        terminal=_is_last_word(event),
         # Without a loop of its own it cannot be on the notification's, and so consumes nothing.
         consumes=None if header.loop_id is None else header.cause.command_id,
         public=header.visibility is Visibility.PUBLIC,
@@ -87,7 +86,8 @@ def check_record(record: NewRecord, session_id: UUID) -> None:
             for field, same in (
                 ("event_id", header.event_id == record.record_id),
                 ("loop_id", header.loop_id == record.loop_id),
-                ("process", isinstance(event, WorkflowActivity) or event.process.process_handle == record.subject),
+                ("process", _subject(event) == record.subject),
+                ("kind", _is_last_word(event) == record.terminal),
             ):
                 if not same:
                     raise InvalidEventError(type(event).__name__, field, "is invalid")
@@ -97,6 +97,7 @@ def check_record(record: NewRecord, session_id: UUID) -> None:
             for field, same in (
                 ("command_id", notification.command_id == record.record_id),
                 ("notification", notification.loop_id == record.loop_id),
+                ("notification", notification.process_handle == record.subject),
             ):
                 if not same:
                     raise CommandValidationError(ProcessNotification.__name__, field)
@@ -108,3 +109,12 @@ def check_owner(session_id: UUID, ours: UUID) -> None:
     """Raise `ProcessNotificationOwnerMismatchError` unless both are the same session."""
     if session_id != ours:
         raise ProcessNotificationOwnerMismatchError(f"it names session {session_id}, and this is {ours}")
+
+
+def _subject(event: Event) -> str | None:
+    """The handle of the process that the event is about; None for a workflow's."""
+    return None if isinstance(event, WorkflowActivity) else event.process.process_handle
+
+
+def _is_last_word(event: Event) -> bool:
+    return isinstance(event, ProcessCompleted | ProcessLost)

@@ -8,5 +8,5 @@ from ._port import HoldsOneSession as HoldsOneSession
 from ._port import Journal as Journal
 from ._port import Record as Record
 from ._sqlite import SqliteJournal as SqliteJournal
-
-__all__ = ["HoldsOneSession", "Journal", "MemoryJournal", "MemoryLedger", "Record", "SqliteJournal"]
+from ._verify import Verification as Verification
+from ._verify import verify as verify

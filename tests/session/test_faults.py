@@ -365,6 +365,10 @@ async def test_a_finished_record_is_held_to_its_bytes(ground: Ground) -> None:
             await session.deliver([attrs.evolve(event, record_id=LOOP_A), command])
         with pytest.raises(InvalidEventError):
             await session.deliver([attrs.evolve(event, subject="another"), command])
+        with pytest.raises(InvalidEventError):
+            await session.deliver([attrs.evolve(event, terminal=False), command])
+        with pytest.raises(Exception, match="notification"):
+            await session.deliver([event, attrs.evolve(command, subject="another")])
         with pytest.raises(Exception, match="notification"):
             await session.deliver([event, attrs.evolve(command, loop_id=LOOP_A)])
         assert await session.deliver([event, command]) == [Appended(2), Appended(3)]

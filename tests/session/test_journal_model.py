@@ -21,7 +21,7 @@ from lastword.notifier import (
     RecordKind,
     SecondTerminal,
 )
-from lastword.session.journal import Journal, MemoryJournal, MemoryLedger, SqliteJournal
+from lastword.session.journal import Journal, MemoryJournal, MemoryLedger, SqliteJournal, verify
 
 SESSION = UUID(int=99)
 LOOPS = (UUID(int=201), UUID(int=202))
@@ -253,6 +253,9 @@ def test_backends_agree_with_the_model(operations: list[Append | Open | Reopen |
                 _step(operation, model, backends)
                 for backend in backends:
                     _compare(model, backend.journal)
+            found = verify(Path(folder) / "journal.db")
+            assert found.problems == ()
+            assert (found.records, found.epoch) == (len(model.rows), backends[1].epoch)
         finally:
             for backend in backends:
                 backend.close()
