@@ -1,0 +1,150 @@
+"""The commit handler alone, with steps made by hand: what no timing of real tasks shows for sure."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import cast
+from uuid import UUID
+
+import anyio
+import pytest
+from session_values import LOOP_A, MAIN, SESSION, Job
+
+from lastword.notifier import JournalFencedError, Owner
+from lastword.session import EventFilter
+from lastword.session._commit import CommitHandler, Placement
+from lastword.session._inbox import Inbox
+from lastword.session._keeper import Committed, Fenced, Load, Loaded, LoadFailed, Step
+from lastword.session._window import Window
+from lastword.session.journal import Record
+
+
+class Bench:
+    """A handler with its steps and its posts in plain sight; the desk of its inboxes."""
+
+    def __init__(self) -> None:
+        self.steps: deque[Step] = deque()
+        self.posted: list[Load] = []
+        self.handler = CommitHandler(self.take, self.posted.append)
+        self.seq = 1
+        self.handler.opened(1)
+
+    def take(self) -> Step | None:
+        return self.steps.popleft() if self.steps else None
+
+    def open(self, loop_id: UUID = MAIN, capacity: int = 2) -> Inbox:
+        inbox = Inbox(Owner(session_id=SESSION, loop_id=loop_id), Window(capacity), self, native=True)
+        self.handler.add(inbox)
+        return inbox
+
+    def row(self, job: Job) -> Record:
+        self.seq += 1
+        new = job.command_record()
+        return Record(
+            seq=self.seq,
+            record_id=new.record_id,
+            kind=new.kind,
+            payload=new.payload,
+            loop_id=new.loop_id,
+            subject=new.subject,
+            terminal=new.terminal,
+            consumes=new.consumes,
+            public=new.public,
+        )
+
+    def apply(self, *steps: Step) -> None:
+        self.steps.extend(steps)
+        self.handler.follow()
+
+    async def consume(self, command_id: UUID, loop_id: UUID | None) -> None:
+        raise AssertionError("not on this bench")
+
+    async def pause(self, failures: int) -> None:
+        raise AssertionError("not on this bench")
+
+    def offered(self, record: Record) -> bool:
+        return self.handler.handed_out(record.record_id, record.seq)
+
+    def load(self, inbox: Inbox) -> None:
+        self.handler.load(inbox)
+
+    def stuck(self, inbox: Inbox) -> None:
+        """Nobody observes."""
+
+    def closed(self, inbox: Inbox) -> None:
+        self.handler.remove(inbox)
+
+
+def test_rows_loaded_for_a_closed_loop_do_not_reach_its_successor() -> None:
+    """A loop that was closed and opened again loads for itself; what was under way for the first comes to nobody."""
+    bench = Bench()
+    first = bench.open()
+    row = bench.row(Job())
+    first.end(lambda: JournalFencedError("over"))
+    second = bench.open()
+    late, own = (Loaded(load.loop_id, load.ticket, [row], more=False) for load in bench.posted)
+    bench.apply(late)
+    assert (first.window.held, second.window.held) == (0, 0)
+    bench.apply(own)
+    assert second.window.held == 1
+    bench.apply(LoadFailed(MAIN, first))
+    assert second.failures == 0
+
+
+def test_a_step_that_fails_does_not_stop_the_ones_after_it(caplog: pytest.LogCaptureFixture) -> None:
+    """A bug met at one row must not keep the next from its loop."""
+    bench = Bench()
+    inbox = bench.open()
+    bench.apply(Loaded(MAIN, inbox, [], more=False))
+    broken = bench.row(Job(LOOP_A))
+    bench.handler.inboxes[LOOP_A] = cast("Inbox", object())  # a bug, made by hand
+    bench.apply(Committed(broken, pending=True), Committed(bench.row(Job()), pending=True))
+    assert inbox.window.held == 1
+    assert "commit handler failed" in caplog.text
+
+
+def test_posting_from_within_is_followed_in_its_turn() -> None:
+    """On a writer without a thread a load is answered at once: it is the next step, not a nested one."""
+    bench = Bench()
+    rows = [bench.row(Job()) for _ in range(3)]
+
+    def post(load: Load) -> None:
+        found = [row for row in rows if row.seq > load.after]
+        bench.steps.append(Loaded(load.loop_id, load.ticket, found[: load.limit], more=len(found) > load.limit))
+        bench.handler.follow()
+
+    bench.handler = CommitHandler(bench.take, post)
+    inbox = bench.open()
+    assert inbox.window.held == 2
+
+
+def test_a_placement_is_kept_while_somebody_waits_for_it() -> None:
+    """The answer is what became of the row when it was handled, and nothing is kept for nobody."""
+    bench = Bench()
+    inbox = bench.open(capacity=1)
+    bench.apply(Loaded(MAIN, inbox, [], more=False))
+    one, two = Job(), Job()
+    with bench.handler.awaiting(one.ids.command) as first, bench.handler.awaiting(one.ids.command) as again:
+        assert first() is None
+        bench.apply(Committed(bench.row(one), pending=True), Committed(bench.row(two), pending=True))
+        inbox.window.settle(one.ids.command)
+        assert (first(), again()) == (Placement.OFFERED, Placement.OFFERED)
+    with bench.handler.awaiting(two.ids.command) as nothing:
+        assert nothing() is None
+
+
+async def test_a_fence_ends_every_loop_and_feed() -> None:
+    """Whoever waits is told, with an error of its own."""
+    bench = Bench()
+    inbox = bench.open()
+    bench.apply(Fenced(JournalFencedError("over")))
+    errors: list[BaseException] = []
+    for _ in range(2):
+        with pytest.raises(JournalFencedError, match="over") as caught:
+            await inbox.loop.receive()
+        errors.append(caught.value)
+    assert errors[0] is not errors[1]
+    feed = bench.handler.hub.feed(EventFilter())
+    feed.start()
+    with anyio.fail_after(10), pytest.raises(JournalFencedError):
+        await feed.take()
