@@ -32,6 +32,7 @@ from ._outcome import CAUSES, Outcome, StopCause, Verdict, failed, judge
 from ._record import ProcessRecord
 from ._store import STORE_ERRORS
 from ._teller import Teller
+from ._timers import Timer
 from ._works import Works
 from .launch import Child, LaunchFailedError, LaunchSpec, Report, StopMode
 from .output import SpoolState
@@ -60,6 +61,7 @@ class Job:
         self._stop_told = False
         self._stop_at: int | None = None  # the count of output bytes above which it is stopped
         self._evicted = False
+        self._timeout: Timer | None = None
         self._stuck_count = 0
         self._stuck_errno: int | None = None
         self._launched = anyio.Event()
@@ -201,7 +203,7 @@ class Job:
             raise SpawnFailedError("other", None, self.record.handle, _UNSTORED) from None
         if order.timeout is not None:
             left = order.timeout - (self._works.timers.now() - began)
-            self._works.timers.call_after(left, lambda: self.request(StopCause.TIMEOUT))
+            self._timeout = self._works.timers.call_after(left, lambda: self.request(StopCause.TIMEOUT))
         self._finish_launch()
 
     def _finish_launch(self) -> None:
@@ -366,6 +368,8 @@ class Job:
         if not self._settled:
             self._settled = True
             self._verdict = verdict
+            if self._timeout is not None:
+                self._timeout.cancel()
             self._works.tasks.start(self._conclude)
 
     async def _conclude(self) -> None:
