@@ -76,6 +76,8 @@ async def _start(runtime: Runtime, job: Job, ledger: Ledger) -> None:
         ledger.row(error.handle).job = job
         return
     ledger.row(process.handle).job = job
+    if job.at_the_gate:
+        await process.wait_output(0)
     if job.background:
         await process.background()
     if job.stop is not None:

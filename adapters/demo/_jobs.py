@@ -42,11 +42,13 @@ class Job:
     env: Mapping[str, str] | None = None
     stop: StopMode | None = None
     background: bool = False
+    at_the_gate: bool = False
 
 
 def jobs(gate: str) -> tuple[Job, ...]:
-    """The jobs; those that end together wait for the end of the named pipe `gate`."""
-    waiting = f"exec cat {shlex.quote(gate)}"
+    """The jobs; those that end together wait for the end of the named pipe `gate`, and say when they do."""
+    # Says so once it has opened the pipe: a reader that came after the last writer had gone would wait for ever.
+    waiting = f"exec 3<{shlex.quote(gate)}; echo ready; exec cat <&3"
     return (
         Job(label="exits with 0", command="echo hello", fate=exited(0)),
         Job(label="exits with 3", command="echo oops >&2; exit 3", fate=exited(3)),
@@ -91,5 +93,8 @@ def jobs(gate: str) -> tuple[Job, ...]:
             background=True,
             fate=exited(0, LifecycleKind.BACKGROUNDED),
         ),
-        *(Job(label=f"ends together, {number} of 3", command=waiting, fate=exited(0)) for number in (1, 2, 3)),
+        *(
+            Job(label=f"ends together, {number} of 3", command=waiting, at_the_gate=True, fate=exited(0))
+            for number in (1, 2, 3)
+        ),
     )
