@@ -19,7 +19,7 @@ from uuid import UUID
 from ..notifier import JournalFencedError, LastwordError, RecordKind
 from ._hub import Hub
 from ._inbox import Inbox
-from ._keeper import Committed, Fenced, Load, Loaded, LoadFailed, Step
+from ._keeper import Committed, Fenced, Load, Loaded, LoadFailed, Recovered, Step
 
 logger = logging.getLogger(__name__)
 
@@ -49,12 +49,15 @@ class Placement(Enum):
 class CommitHandler:
     """Applies the keeper's steps to the hub and the loops of one session."""
 
-    def __init__(self, take: Callable[[], Step | None], post: Callable[[Load], None]) -> None:
+    def __init__(
+        self, take: Callable[[], Step | None], post: Callable[[Load], None], recovered: Callable[[], None]
+    ) -> None:
         self.hub = Hub()
         self.inboxes: dict[UUID, Inbox] = {}
         self.fenced: JournalFencedError | None = None
         self._take = take
         self._post = post
+        self._recovered = recovered
         self._closed_loops: set[UUID] = set()
         self._awaited: Counter[UUID] = Counter()
         self._placements: dict[UUID, Placement] = {}
@@ -99,10 +102,11 @@ class CommitHandler:
                     self._failing.add(inbox)
             case Fenced():
                 self.fence(step.error)
+            case Recovered():
+                self._retry_loads()
+                self._recovered()
 
     def _committed(self, step: Committed) -> None:
-        while self._failing:  # the journal works again
-            self.load(self._failing.pop())
         record = step.record
         self.hub.handle(record)
         if record.consumes is not None:
@@ -112,6 +116,11 @@ class CommitHandler:
             placement = self._place(step, inbox)
             if record.record_id in self._awaited:
                 self._placements[record.record_id] = placement
+
+    def _retry_loads(self) -> None:
+        """The journal works again: whoever waits for rows gets them without waiting for a backoff."""
+        while self._failing:
+            self.load(self._failing.pop())
 
     def _place(self, step: Committed, inbox: Inbox | None) -> Placement:
         loop_id = step.record.loop_id

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar, cast
 from uuid import UUID
 
@@ -46,6 +47,9 @@ class SessionObserver:
     def loop_stuck(self, loop_id: UUID, capacity: int) -> None:
         """All `capacity` notices of the loop are in hand and none is acknowledged: it is told nothing until one is."""
 
+    def journal_recovered(self) -> None:
+        """The journal was opened again after a fault: whoever waits to try again may try now (`Courier.wake`)."""
+
 
 class Core:
     """One open journal and what follows from it; also the `Desk` of its inboxes."""
@@ -54,7 +58,7 @@ class Core:
         self, journal: Journal, *, clock: Clock, rng: random.Random, observer: SessionObserver, inline: bool
     ) -> None:
         keeper = Keeper(journal)
-        self.handler = CommitHandler(keeper.take, lambda load: self._writer.post(load))
+        self.handler = CommitHandler(keeper.take, lambda load: self._writer.post(load), self._recovered)
         self._writer: Writer[Job, object] = (
             InlineWriter(keeper.handle, keeper.release, after_batch=self.handler.follow)
             if inline
@@ -158,8 +162,14 @@ class Core:
 
     def stuck(self, inbox: Inbox) -> None:
         """See `Desk`."""
+        self._tell(partial(self._observer.loop_stuck, inbox.owner.loop_id, inbox.window.capacity))
+
+    def _recovered(self) -> None:
+        self._tell(self._observer.journal_recovered)
+
+    def _tell(self, listener: Callable[[], None]) -> None:
         try:
-            self._observer.loop_stuck(inbox.owner.loop_id, inbox.window.capacity)
+            listener()
         except Exception:
             logger.exception("an observer of the session raised; delivery goes on")
 

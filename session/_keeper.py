@@ -110,7 +110,12 @@ class Fenced:
     error: JournalFencedError
 
 
-Step: TypeAlias = Committed | Loaded | LoadFailed | Fenced
+@attrs.frozen
+class Recovered:
+    """The journal could be opened again after a fault."""
+
+
+Step: TypeAlias = Committed | Loaded | LoadFailed | Fenced | Recovered
 
 
 @attrs.frozen
@@ -258,6 +263,7 @@ class Keeper:
         if self._broken:
             self._journal.reopen(self._epoch)
             self._broken = False
+            self._steps.append(Recovered())
             self._tell_committed()
 
 

@@ -90,15 +90,13 @@ class Session:
         return self._core.open_inbox(owner, capacity=capacity, native=native).loop
 
     async def loops(self) -> list[tuple[UUID, int]]:
-        """Each loop that is open or has pending notifications, with how many it has; in order of the id."""
-        counts = dict.fromkeys(self._core.handler.inboxes, 0)
-        counts.update(await self._core.ask(lambda journal: journal.loops()))
-        return sorted(counts.items())
+        """Each loop that has pending notifications, open or not, with how many; in order of the id."""
+        return await self._core.ask(lambda journal: journal.loops())
 
     async def unacknowledged(self) -> list[Record]:
         """Every notification that nothing consumes, of all loops, in order of the journal."""
         found: list[Record] = []
-        for loop_id, _ in await self._core.ask(lambda journal: journal.loops()):
+        for loop_id, _ in await self.loops():
             after = 0
             while page := await self._core.ask(partial(_pending, loop_id, after)):
                 found += page

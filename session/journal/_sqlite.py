@@ -24,6 +24,7 @@ from ...notifier import AppendResult, JournalFencedError, JournalUnavailableErro
 from .._errors import JournalCorruptError, JournalSessionError, JournalTooNewError
 from . import _schema as sql
 from ._faults import told
+from ._filesystem import network_filesystem
 from ._judge import Known, fence_record, fingerprint, is_last_word, is_lifecycle, judge_unit, notified_loop
 from ._port import Record
 
@@ -49,6 +50,12 @@ class SqliteJournal:
         """See `Journal.open`."""
         with told("opening the journal"):
             self._path.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+            network = network_filesystem(self._path.parent)
+            if network is not None:
+                raise JournalUnavailableError(
+                    f"opening the journal: {network} is a network file system, on which it would not be safe; "
+                    "put it on a local disk"
+                )
             held = self._look()
             if held is not None and held != session_id:
                 raise JournalSessionError(held, session_id)

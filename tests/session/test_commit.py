@@ -25,7 +25,7 @@ class Bench:
     def __init__(self) -> None:
         self.steps: deque[Step] = deque()
         self.posted: list[Load] = []
-        self.handler = CommitHandler(self.take, self.posted.append)
+        self.handler = CommitHandler(self.take, self.posted.append, lambda: None)
         self.seq = 1
         self.handler.opened(1)
 
@@ -113,7 +113,7 @@ def test_posting_from_within_is_followed_in_its_turn() -> None:
         bench.steps.append(Loaded(load.loop_id, load.ticket, found[: load.limit], more=len(found) > load.limit))
         bench.handler.follow()
 
-    bench.handler = CommitHandler(bench.take, post)
+    bench.handler = CommitHandler(bench.take, post, lambda: None)
     inbox = bench.open()
     assert inbox.window.held == 2
 

@@ -83,7 +83,7 @@ def _lives(path: Path, kills: int, seed: int) -> None:
         async with open_session(SqliteJournal(path)) as session:
             loop = session.open_loop()
             with anyio.fail_after(60):
-                while dict(await session.loops())[MAIN]:
+                while await session.loops():
                     notice = await loop.receive()
                     assert notice.redelivered
                     assert notice.notification.command_id in pending

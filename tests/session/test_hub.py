@@ -279,6 +279,11 @@ async def test_a_waiting_subscriber_is_woken_and_can_be_cancelled(ground: Ground
             tasks.start_soon(anext, deliveries)
             await anyio.wait_all_tasks_blocked()
             tasks.cancel_scope.cancel()
+        await session.publish_event(_token("kept"))
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await anext(deliveries)
+        assert _seqs(await _take(deliveries, 1)) == [0]
         heard: list[Delivery] = []
         async with anyio.create_task_group() as tasks:
 

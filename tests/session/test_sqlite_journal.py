@@ -23,8 +23,9 @@ from lastword.notifier import (
 )
 from lastword.session import JournalCorruptError, JournalSessionError, JournalTooNewError, open_session
 from lastword.session._records import consumption_record
-from lastword.session.journal import SqliteJournal
+from lastword.session.journal import SqliteJournal, verify
 from lastword.session.journal import _schema as schema
+from lastword.session.journal._filesystem import filesystem_of, network_filesystem
 
 
 @pytest.fixture
@@ -282,6 +283,76 @@ def test_a_crash_between_two_handles_loses_nothing(path: Path) -> None:
     assert kinds == [RecordKind.FENCE, RecordKind.EVENT, RecordKind.EVENT, RecordKind.COMMAND, RecordKind.FENCE]
     assert restored.append_many([[job.event_record(LifecycleKind.COMPLETED)]]) == [[Duplicate(3, consumed=False)]]
     restored.close()
+
+
+def test_a_log_that_is_cut_short_keeps_a_prefix(path: Path) -> None:
+    """A torn log loses its last commits at most, whole units at a time, and the file is sound."""
+    journal = SqliteJournal(path)
+    journal.open(SESSION)
+    for _ in range(6):
+        journal.append_many([Job().end_unit()])
+    whole = [record.record_id for record in journal.read(0, 100)]
+    files = {file.name: file.read_bytes() for file in path.parent.iterdir() if not file.name.endswith("-shm")}
+    journal.close()
+    log = files["journal.db-wal"]
+    for number, length in enumerate(range(0, len(log), len(log) // 40)):
+        copy = path.parent.parent / str(number) / "journal.db"
+        copy.parent.mkdir()
+        copy.write_bytes(files["journal.db"])
+        copy.with_name("journal.db-wal").write_bytes(log[:length])
+        cut = SqliteJournal(copy)
+        epoch = cut.open(SESSION)
+        found = [record.record_id for record in cut.read(0, 100)][:-1]
+        if epoch == 2:
+            assert found == whole[: len(found)]
+            assert len(found) % 2 == 1  # the fence, and whole units
+        else:
+            assert found == []  # cut before the first opening was durable
+        assert verify(copy).sound
+        cut.close()
+
+
+_MOUNTED = r"""
+22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
+30 22 0:25 / /srv rw shared:2 master:1 - nfs4 server:/srv rw
+31 30 0:26 / /srv/local rw - tmpfs tmpfs rw
+32 22 0:27 / /with\040blank rw - fuse.sshfs there: rw
+not a line
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "kind"),
+    [
+        ("/", "ext4"),
+        ("/home/state", "ext4"),
+        ("/srvother", "ext4"),
+        ("/srv", "nfs4"),
+        ("/srv/state", "nfs4"),
+        ("/srv/local/state", "tmpfs"),
+        ("/with blank/state", "fuse.sshfs"),
+    ],
+)
+def test_the_mount_that_holds_a_folder_is_the_longest(folder: str, kind: str) -> None:
+    """By whole parts of the path, with the blanks that mountinfo escapes."""
+    assert filesystem_of(Path(folder), _MOUNTED) == kind
+
+
+def test_a_network_file_system_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system tells, before anything is made of the file."""
+    (path.parent.parent / "mounts").write_text(_MOUNTED)
+    mounts = path.parent.parent / "mounts"
+    assert network_filesystem(Path("/srv/state"), mounts) == "nfs4"
+    assert network_filesystem(Path("/home"), mounts) is None
+    assert network_filesystem(Path("/srv"), path.parent / "missing") is None
+
+    def on_nfs(_: Path) -> str:
+        return "nfs4"
+
+    monkeypatch.setattr("lastword.session.journal._sqlite.network_filesystem", on_nfs)
+    with pytest.raises(JournalUnavailableError, match="nfs4 is a network file system"):
+        SqliteJournal(path).open(SESSION)
+    assert not path.exists()
 
 
 def test_a_handle_of_the_same_process_does_not_drop_the_locks_of_another(journal: SqliteJournal, path: Path) -> None:
