@@ -12,8 +12,8 @@ from ._errors import ErrorCode, SupervisorError
 
 
 def _positive(_: object, field: attrs.Attribute[Any], value: object) -> None:
-    kinds: tuple[type, ...] = (int, float) if field.type in (float, "float") else (int,)
-    if isinstance(value, bool) or not isinstance(value, kinds) or not math.isfinite(value) or value <= 0:
+    number = value if isinstance(value, int) or (field.name == "grace_seconds" and isinstance(value, float)) else None
+    if number is None or isinstance(value, bool) or not math.isfinite(number) or number <= 0:
         raise SupervisorError(ErrorCode.INVALID_SETTINGS, f"{field.name} must be a positive number, not {value!r}")
 
 

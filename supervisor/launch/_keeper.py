@@ -89,7 +89,7 @@ class GroupKeeper:
         self._order: StopMode | None = None
         self._signalled: set[Signals] = set()
         self._refused: int | None = None  # what the system answered to the last signal that it did not take
-        self._by_itself = False
+        self._answerable = False  # one of the signals could have been answered by an exit with a code
         self._output_open = False
         self._ended_at = 0.0
         self._survivors = 0
@@ -137,8 +137,7 @@ class GroupKeeper:
             self._kill_at = self._timers.now()
             self._end_at = self._kill_at + KILL_SECONDS
         if self._phase is not _Phase.RUNNING or self._leader.peek() is not None:
-            return self._order is not None and not self._by_itself
-        first = not self._signalled
+            return self._order is not None
         if mode is StopMode.INTERRUPT:
             self._signal_leader(signal.SIGINT)
         elif mode is StopMode.TERMINATE and self._order is None:
@@ -151,9 +150,6 @@ class GroupKeeper:
             self._arm(grace, self._on_grace_over)
         elif mode is StopMode.KILL and self._order is not StopMode.KILL:
             self._on_grace_over()
-        # A leader that has exited so soon was ending already: no handler of its could have run in between.
-        if first and self._leader.peek() is not None:
-            self._by_itself = True
         return True
 
     def give_up(self) -> Report:
@@ -173,6 +169,7 @@ class GroupKeeper:
     # --- the leader lives ---------------------------------------------------------------------------------------------
 
     def _signal_leader(self, number: Signals) -> None:
+        answerable = self._leader.may_answer(number)
         try:
             self._leader.signal_group(number)
         except OSError as error:
@@ -180,6 +177,7 @@ class GroupKeeper:
         else:
             self._refused = None
             self._signalled.add(number)
+            self._answerable = self._answerable or answerable
 
     def _on_grace_over(self) -> None:
         self._order = StopMode.KILL
@@ -285,9 +283,12 @@ class GroupKeeper:
         self._listener.ended(report)
 
     def _verdict(self, ended: Exit) -> frozenset[Signals]:
-        """The signals that count: none where the leader was ending before it could have seen them."""
+        """The signals that count: none where each would have ended the leader, and yet it has exited with a code.
+
+        It had begun to exit before they came: a process on its way out takes signals, and nothing comes of them.
+        """
         own_code = ended.status is not None and ended.status.exit_code is not None
-        return frozenset() if self._by_itself and own_code else frozenset(self._signalled)
+        return frozenset() if own_code and not self._answerable else frozenset(self._signalled)
 
     def _seal(self, ended: Exit | None, signalled: frozenset[Signals]) -> Report:
         self._writer.close()

@@ -85,6 +85,13 @@ class Leader:
         else:
             os.killpg(self._pid, number)
 
+    def may_answer(self, number: Signals) -> bool:
+        """Whether the leader, as it is now, could live through `number` and exit with a code of its own.
+
+        False where the signal's default action ends it: then an exit code says that it had begun to exit before.
+        """
+        return self._watch is None or self._watch.may_answer(number)
+
     def members(self) -> int:
         """How many other live processes the group has.  A scan: good for waiting and for people, not a proof."""
         if self._reaped:
@@ -152,6 +159,7 @@ if sys.platform == "linux":
         """A pidfd: it names the process itself, whatever becomes of the number."""
 
         def __init__(self, pid: int) -> None:
+            self._pid = pid
             self._pidfd = os.pidfd_open(pid)
 
         def fileno(self) -> int:
@@ -176,6 +184,15 @@ if sys.platform == "linux":
 
         def signal_group(self, number: int) -> None:
             signal.pidfd_send_signal(self._pidfd, number, None, _PIDFD_SIGNAL_PROCESS_GROUP)
+
+        def may_answer(self, number: Signals) -> bool:
+            # proc(5): the masks of caught and ignored signals.  The pid is still its own: it is not reaped.
+            try:
+                with open(f"/proc/{self._pid}/status", "rb") as status:  # noqa: PTH123 -- the quick way, on every stop
+                    masks = [int(line[7:], 16) for line in status if line.startswith((b"SigIgn:", b"SigCgt:"))]
+            except (OSError, ValueError):
+                return True
+            return number is not Signals.SIGKILL and any(mask >> (number - 1) & 1 for mask in masks)
 
         def close(self) -> None:
             os.close(self._pidfd)
@@ -222,6 +239,9 @@ elif sys.platform != "win32":
 
         def signal_group(self, number: int) -> None:
             os.killpg(self._pid, number)
+
+        def may_answer(self, number: Signals) -> bool:
+            return number is not Signals.SIGKILL
 
         def close(self) -> None:
             self._queue.close()

@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from typing import Any
 
 import anyio
 import pytest
 from supervising import OWNER, SESSION, failing_saves, nothing_left, supervising, told, wait_for_output
 
 from lastword.notifier import ProcessCompleted, ProcessState, ProcessStopRequested, TerminalReason
-from lastword.supervisor import Limits, Process, Supervisor, SupervisorError, _supervisor, open_supervisor
+from lastword.supervisor import Limits, Process, Supervisor, SupervisorError, open_supervisor
 
 S, R = ProcessState, TerminalReason
 
 
-async def _five(supervisor: Supervisor) -> list[Process]:
-    return [await supervisor.start("sleep 300", owner=OWNER) for _ in range(5)]
+class Five:
+    """Five running processes of a supervisor, and how they must have ended."""
+
+    def __init__(self) -> None:
+        self._supervisor: Supervisor | None = None
+        self._processes: list[Process] = []
+
+    async def start(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+        self._processes = [await supervisor.start("sleep 300", owner=OWNER) for _ in range(5)]
+
+    def assert_shut_down(self) -> None:
+        assert self._supervisor is not None
+        assert len(self._processes) == 5
+        _assert_all_shut_down(self._supervisor, self._processes)
 
 
 def _assert_all_shut_down(supervisor: Supervisor, processes: list[Process]) -> None:
@@ -31,9 +43,10 @@ def _assert_all_shut_down(supervisor: Supervisor, processes: list[Process]) -> N
 
 async def test_leaving_the_block_stops_everything_and_tells_it() -> None:
     """Every process ends as terminated by runner_shutdown, stored and due."""
+    five = Five()
     async with supervising() as supervisor:
-        processes = await _five(supervisor)
-    _assert_all_shut_down(supervisor, processes)
+        await five.start(supervisor)
+    five.assert_shut_down()
 
 
 async def test_who_ignores_sigterm_is_killed_at_the_grace() -> None:
@@ -62,19 +75,20 @@ async def test_a_stop_with_a_longer_grace_does_not_hold_up_closing() -> None:
 
 async def test_a_cancelled_block_closes_all_the_same() -> None:
     """The stop sequence is shielded, and the cancellation goes on after it."""
+    five = Five()
     with nothing_left():
         with anyio.CancelScope() as scope:
             async with open_supervisor(None, session_id=SESSION) as supervisor:
-                processes = await _five(supervisor)
+                await five.start(supervisor)
                 scope.cancel()
                 await anyio.sleep_forever()
         assert scope.cancelled_caught
-    _assert_all_shut_down(supervisor, processes)
+    five.assert_shut_down()
 
 
 async def test_a_cancelled_task_group_closes_all_the_same() -> None:
     """A crash of a sibling task cancels the block; its error arrives, and every process has had its last word."""
-    opened: list[Any] = []
+    five = Five()
     with nothing_left():
         with pytest.raises(ExceptionGroup) as caught:
             async with anyio.create_task_group() as tasks:
@@ -82,7 +96,7 @@ async def test_a_cancelled_task_group_closes_all_the_same() -> None:
 
                 async def host() -> None:
                     async with open_supervisor(None, session_id=SESSION) as supervisor:
-                        opened.append((supervisor, await _five(supervisor)))
+                        await five.start(supervisor)
                         started.set()
                         await anyio.sleep_forever()
 
@@ -93,26 +107,28 @@ async def test_a_cancelled_task_group_closes_all_the_same() -> None:
                 tasks.start_soon(host)
                 tasks.start_soon(crash)
         assert [str(error) for error in caught.value.exceptions] == ["sibling"]
-    _assert_all_shut_down(*opened[0])
+    five.assert_shut_down()
 
 
 async def test_what_the_block_raised_leaves_as_it_is() -> None:
     """Not wrapped in a group, and after everything was stopped."""
+    five = Five()
     with nothing_left(), pytest.raises(ZeroDivisionError) as caught:
         async with open_supervisor(None, session_id=SESSION) as supervisor:
-            processes = await _five(supervisor)
+            await five.start(supervisor)
             raise ZeroDivisionError("mine")
     assert str(caught.value) == "mine"
-    _assert_all_shut_down(supervisor, processes)
+    five.assert_shut_down()
 
 
 async def test_keyboard_interrupt_closes_all_the_same() -> None:
     """Ctrl-C that surfaces in the block."""
+    five = Five()
     with nothing_left(), pytest.raises(KeyboardInterrupt):
         async with open_supervisor(None, session_id=SESSION) as supervisor:
-            processes = await _five(supervisor)
+            await five.start(supervisor)
             raise KeyboardInterrupt
-    _assert_all_shut_down(supervisor, processes)
+    five.assert_shut_down()
 
 
 async def test_closing_twice_is_harmless() -> None:
@@ -147,7 +163,7 @@ async def test_a_store_that_never_comes_back_does_not_hang_closing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Bounded: what could not be stored is told as lost by the next opening."""
-    monkeypatch.setattr(_supervisor, "CLOSING_SECONDS", 0.2)
+    monkeypatch.setattr("lastword.supervisor._supervisor.CLOSING_SECONDS", 0.2)
     with failing_saves(monkeypatch, lambda record: record.state.terminal):
         async with supervising(limits=Limits(grace_seconds=0.1)) as supervisor:
             process = await supervisor.start("true", owner=OWNER)

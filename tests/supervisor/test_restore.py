@@ -15,7 +15,6 @@ import pytest
 from supervising import LOOP, OWNER, SESSION, names, output_of, supervising, told
 
 from lastword.notifier import (
-    OutboxUnit,
     ProcessCompleted,
     ProcessLost,
     ProcessNotification,
@@ -224,22 +223,3 @@ async def test_rows_that_cannot_be_read_are_told(tmp_path: Path) -> None:
         async with open_supervisor(tmp_path, session_id=SESSION):
             raise AssertionError("opened")
     assert caught.value.code is ErrorCode.MANIFEST_CORRUPT
-
-
-async def test_state_never_goes_backward_in_the_store(tmp_path: Path) -> None:
-    """A late or repeated write of an earlier state changes nothing."""
-    from lastword.supervisor._store import Store
-
-    async with supervising(tmp_path) as supervisor:
-        process = await supervisor.start("exit 3", owner=OWNER)
-        running = process._job.record
-        await process.wait()
-        store = supervisor._works.store
-        assert isinstance(store, Store)
-        await store.save(running)
-        unit = OutboxUnit(position=1, subject=process.handle, records=())
-        await store.save(running, [unit])
-        assert await store.state_of(process.handle) is ProcessState.EXITED
-        assert await store.state_of("A" * 22) is None
-    async with supervising(tmp_path) as supervisor:
-        assert (await supervisor.get(process.handle, OWNER).wait()).exit_code == 3

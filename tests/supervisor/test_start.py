@@ -213,9 +213,10 @@ NAN = float("nan")
 )
 async def test_wrong_arguments_name_their_field_and_leave_no_record(arguments: dict[str, Any], field: str) -> None:
     """Nothing is admitted, recorded or told, the value is not shown, and the next start works."""
+    defaults: dict[str, Any] = {"command": "true", "owner": OWNER}
     async with supervising(limits=Limits(running_per_loop=1)) as supervisor:
         with pytest.raises(InvalidCommandError) as caught:
-            await supervisor.start(**({"command": "true", "owner": OWNER} | arguments))
+            await supervisor.start(**(defaults | arguments))
         assert (caught.value.field, caught.value.code) == (field, ErrorCode.INVALID_ARGUMENTS)
         assert supervisor.list(OWNER) == []
         assert supervisor.pending() == []

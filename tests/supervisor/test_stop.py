@@ -257,9 +257,10 @@ async def test_stop_checks_its_arguments() -> None:
     """A mode that is none, and a grace that is no time, are refused."""
     async with supervising() as supervisor:
         process = await supervisor.start("sleep 60", owner=OWNER)
-        for wrong in ({"mode": "kill"}, {"grace": -1.0}, {"grace": float("nan")}, {"grace": True}):
+        cases: list[dict[str, Any]] = [{"mode": "kill"}, {"grace": -1.0}, {"grace": float("nan")}, {"grace": True}]
+        for wrong in cases:
             with pytest.raises(SupervisorError) as caught:
-                await process.stop(**wrong)  # type: ignore[arg-type]  # the point of the test
+                await process.stop(**wrong)
             assert caught.value.code is ErrorCode.INVALID_ARGUMENTS
         assert process.state is S.RUNNING
 
@@ -285,9 +286,12 @@ def _children() -> list[int]:
 
 def _record_signals(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sent: list[int] = []
-    monkeypatch.setattr(os, "killpg", lambda _, number: sent.append(number))
-    monkeypatch.setattr(os, "kill", lambda _, number: sent.append(number))
-    monkeypatch.setattr(signal, "pidfd_send_signal", lambda _, number, *__: sent.append(number))
+
+    def record(_: int, number: int, *__: object) -> None:
+        sent.append(number)
+
+    for module, name in ((os, "killpg"), (os, "kill"), (signal, "pidfd_send_signal")):
+        monkeypatch.setattr(module, name, record)
     return sent
 
 

@@ -7,10 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
 
+import attrs
 import pytest
 from supervising import OWNER, SESSION, nothing_left
 
-from lastword.notifier import NewRecord, OutboxUnit, ProcessState, RecordKind
+from lastword.notifier import NewRecord, OutboxUnit, ProcessState, RecordKind, TerminalReason
+from lastword.supervisor import Containment, Outcome, OutputFault
 from lastword.supervisor._record import ProcessRecord
 from lastword.supervisor._store import Store
 
@@ -100,10 +102,9 @@ async def test_a_failed_commit_is_unknown_and_can_be_made_again(mode: str, durab
     store = Store(tmp_path / "s.db" if durable else None, SESSION)
     await store.save(record(), [unit(1)])
     store.forget_unit(1)
-    assert store._connection is not None
-    broken = _Commits(store._connection)
+    broken = _Commits(getattr(store, "_connection"))  # noqa: B009 -- the fault is put under the store, on purpose
     broken.fail = mode
-    store._connection = broken  # type: ignore[assignment]  # a connection in all that is used
+    setattr(store, "_connection", broken)  # noqa: B010 -- as above
     with pytest.raises(sqlite3.OperationalError):
         await store.save(record("next"), [unit(2)])
     await store.save(record("next"), [unit(2)])
@@ -122,4 +123,30 @@ async def test_one_jobs_fault_is_its_own(tmp_path: Path) -> None:
         await store.save(record("bad"), [bad])
     await store.save(record())
     assert store.load() == ([record()], [])
+    await store.aclose()
+
+
+async def test_state_never_goes_backward() -> None:
+    """A late or repeated write of an earlier state changes nothing, and nothing follows a last word."""
+    store = Store(None, SESSION)
+    at = datetime(2026, 3, 15, tzinfo=UTC)
+    starting, running = record(), record().running(at, backgrounded=False)
+    outcome = Outcome(
+        state=ProcessState.EXITED,
+        reason=TerminalReason.EXITED,
+        exit_code=3,
+        started_at=at,
+        finished_at=at,
+        total_bytes=10,
+        output_error=OutputFault(offset=4, code="ENOSPC"),
+        containment=Containment.PROCESS_GROUP,
+        diagnostic="d",
+    )
+    ended = running.ended(outcome, kept_bytes=4)
+    other = running.ended(attrs.evolve(outcome, state=ProcessState.KILLED), kept_bytes=0)
+    for step, expected in ((running, running), (starting, running), (ended, ended), (running, ended), (other, ended)):
+        await store.save(step)
+        assert store.load() == ([expected], [])
+        assert await store.state_of("H") is expected.state
+    assert await store.state_of("unknown") is None
     await store.aclose()
