@@ -52,7 +52,7 @@ class CommitHandler:
     def __init__(
         self, take: Callable[[], Step | None], post: Callable[[Load], None], recovered: Callable[[], None]
     ) -> None:
-        self.hub = Hub()
+        self.hub: Hub = Hub()
         self.inboxes: dict[UUID, Inbox] = {}
         self.fenced: JournalFencedError | None = None
         self._take = take

@@ -58,7 +58,7 @@ class Core:
         self, journal: Journal, *, clock: Clock, rng: random.Random, observer: SessionObserver, inline: bool
     ) -> None:
         keeper = Keeper(journal)
-        self.handler = CommitHandler(keeper.take, lambda load: self._writer.post(load), self._recovered)
+        self.handler: CommitHandler = CommitHandler(keeper.take, lambda load: self._writer.post(load), self._recovered)
         self._writer: Writer[Job, object] = (
             InlineWriter(keeper.handle, keeper.release, after_batch=self.handler.follow)
             if inline

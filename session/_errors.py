@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from ..notifier import Disposition, JournalUnavailableError, LastwordError
+from ..notifier import JournalUnavailableError, LastwordError
 from ..notifier import ProcessNotificationDeliveryStoppedError as _DeliveryStoppedError
 
 
@@ -45,8 +45,6 @@ class JournalSessionError(LastwordError):
 
 class SessionClosedError(_DeliveryStoppedError):
     """The session is closed, or was opened in the process that this one is a fork of; nothing was written."""
-
-    disposition = Disposition.STOPPED
 
 
 class LoopClosedError(LastwordError):

@@ -52,11 +52,11 @@ class Inbox:
         self.owner = owner
         self.window = window
         self.native = native
-        self.failures = 0
-        self.changed = anyio.Event()
+        self.failures: int = 0
+        self.changed: anyio.Event = anyio.Event()
         self._desk = desk
         self._end: Callable[[], LastwordError] | None = None
-        self.loop = Loop(self)
+        self.loop: Loop = Loop(self)
 
     # --- for the loop and its notices
 

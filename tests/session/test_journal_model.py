@@ -239,7 +239,7 @@ def _compare(model: Model, journal: Journal) -> None:
     assert [record.seq for record in journal.unfinished()] == model.unfinished()
 
 
-@settings(max_examples=150)
+@settings(max_examples=120)
 @given(OPERATIONS)
 def test_backends_agree_with_the_model(operations: list[Append | Open | Reopen | Restart]) -> None:
     """Whatever is appended, opened, reopened and restarted, in any order: same answers, same ledger, same pending."""
