@@ -148,7 +148,7 @@ async def test_a_window_holds_its_capacity_and_the_rest_waits_in_order(ground: G
 
 
 async def test_the_live_set_drains(ground: Ground) -> None:
-    """A hundred and thirty completions pass one loop of the usual size: none is refused for those that were settled before."""
+    """Twice the capacity passes one loop: nothing is refused for what was settled before."""
     async with ground.open() as session:
         loop = session.open_loop()
         for _ in range(130):
