@@ -297,6 +297,25 @@ async def test_a_waiting_subscriber_is_woken_and_can_be_cancelled(ground: Ground
         assert _seqs(heard) == [2]
 
 
+async def test_an_event_that_meets_a_cancellation_is_taken_or_kept(ground: Ground) -> None:
+    """Sent and cancelled in the same moment, the event is either returned or still in the buffer."""
+    async with ground.open() as session, session.subscribe(EVERYTHING) as deliveries:
+        heard: list[Delivery] = []
+
+        async def listen() -> None:
+            heard.append(await anext(deliveries))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(listen)
+            await anyio.wait_all_tasks_blocked()
+            with anyio.CancelScope() as scope:
+                scope.cancel()
+                await session.publish_event(_token("now"))
+            tasks.cancel_scope.cancel()
+        await deliveries.aclose()
+        assert len(heard + await _rest(deliveries)) == 1
+
+
 # --- replay and watch -------------------------------------------------------------------------------------------------
 
 
