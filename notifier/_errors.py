@@ -121,7 +121,7 @@ class DeliveryError(LastwordError):
 class IdempotencyCollisionError(DeliveryError):
     """`record_id` is already durable at `sequence` with other bytes; the first stays valid and nothing was written."""
 
-    disposition = Disposition.COLLISION
+    disposition: ClassVar[Disposition | None] = Disposition.COLLISION
 
     def __init__(self, record_id: UUID, sequence: int) -> None:
         super().__init__(record_id, sequence)
@@ -150,19 +150,19 @@ class ProcessNotificationOwnerMismatchError(DeliveryError):
 class ProcessNotificationUnsupportedError(DeliveryError):
     """The loop takes no process notifications (it was opened with `native=False`)."""
 
-    disposition = Disposition.STOPPED
+    disposition: ClassVar[Disposition | None] = Disposition.STOPPED
 
 
 class ProcessNotificationDeliveryStoppedError(DeliveryError):
     """The notification is durable, but its loop is full or closed: it will be offered when the loop can take it."""
 
-    disposition = Disposition.STOPPED
+    disposition: ClassVar[Disposition | None] = Disposition.STOPPED
 
 
 class LoopNotFoundError(DeliveryError):
     """The notification is durable, but no loop of that id is open: it will be offered when one is opened."""
 
-    disposition = Disposition.STOPPED
+    disposition: ClassVar[Disposition | None] = Disposition.STOPPED
 
 
 class JournalUnavailableError(DeliveryError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any
+from typing import Any, cast
 
 import hypothesis
 import pytest
@@ -22,7 +22,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
     if not inspect.iscoroutinefunction(inner) or hasattr(inner, "hypothesis"):
         return
     backend = pyfuncitem.funcargs["anyio_backend"]
-    name = backend if isinstance(backend, str) else backend[0]
+    name = backend if isinstance(backend, str) else cast("tuple[str, object]", backend)[0]
 
     @functools.wraps(inner)
     async def checked(*args: Any, **kwargs: Any) -> None:
