@@ -60,6 +60,8 @@ class SqliteJournal:
             if held is not None and held != session_id:
                 raise JournalSessionError(held, session_id)
             connection = self._connect()
+            # A log that an earlier process has left: see `_write_anew`.  One that is alive answers for its own.
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             with _transaction(connection):
                 held, _ = _session(connection)
                 if held is None:
@@ -84,10 +86,11 @@ class SqliteJournal:
                 raise JournalCorruptError("reopening the journal: its file is another one now; put the right one back")
             connection = self._connect()
             _, now = _session(connection)
-        self._session_id = held
-        self._epoch = epoch
-        if now != epoch:
-            raise _fenced(epoch, now)
+            self._session_id = held
+            self._epoch = epoch
+            if now != epoch:
+                raise _fenced(epoch, now)
+            _write_anew(connection)
 
     def epoch(self) -> int:
         """See `Journal.epoch`."""
@@ -251,6 +254,17 @@ def _transaction(connection: sqlite3.Connection) -> Generator[None]:
         with contextlib.suppress(sqlite3.Error):
             connection.execute("ROLLBACK")
         raise
+
+
+def _write_anew(connection: sqlite3.Connection) -> None:
+    """Move the log into the database and sync it, after a fault.
+
+    A sync that has failed may have left the log's pages clean in the system's cache and absent from the disk: they read
+    well, and no later sync would write them.  What was read back is written once more before it is called durable.
+    """
+    (busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if busy:
+        raise JournalUnavailableError("reopening the journal: another program is reading it; let it finish")
 
 
 def _create(connection: sqlite3.Connection) -> None:

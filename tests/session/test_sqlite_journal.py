@@ -209,6 +209,29 @@ def test_a_locked_file_is_told(journal: SqliteJournal, path: Path, monkeypatch: 
     assert journal.append_many([Job().end_unit()]) == [[Appended(2), Appended(3)]]
 
 
+def test_what_is_found_after_a_fault_is_written_anew(
+    journal: SqliteJournal, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log whose sync had failed may exist in the cache alone: reopening moves it into the database, synced."""
+    job = Job()
+    journal.append_many([job.end_unit()])
+    with closing(sqlite3.connect(path)) as reader:  # keeps the closing handle from clearing the log by itself
+        assert reader.execute("SELECT count(*) FROM record").fetchone() == (3,)
+        assert path.with_name("journal.db-wal").stat().st_size > 0
+        journal.reopen(1)
+        assert path.with_name("journal.db-wal").stat().st_size == 0
+        assert journal.append_many([job.end_unit()]) == [[Duplicate(2, consumed=False), Duplicate(3, consumed=False)]]
+        journal.append_many([Job().end_unit()])
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM record").fetchone()
+        monkeypatch.setattr("lastword._sqlite.BUSY_TIMEOUT_SECONDS", 0.01)
+        with pytest.raises(JournalUnavailableError, match="reading it"):
+            journal.reopen(1)
+        reader.execute("ROLLBACK")
+    journal.reopen(1)
+    assert len(journal.read(0, 100)) == 5
+
+
 def test_a_full_disk_is_told_and_keeps_what_was_durable(journal: SqliteJournal) -> None:
     """The batch that does not fit is refused, the journal stays whole, and goes on when there is room."""
     job = Job()
