@@ -16,7 +16,6 @@ from typing import Any
 
 from ._commands import ProcessNotification, refuse_unwritable, validate_command
 from ._completion import ProcessCompletionNotification
-from ._converter import converter
 from ._errors import (
     CommandDecodeError,
     EventDecodeError,
@@ -29,6 +28,7 @@ from ._events import EVENT_TYPES, Event, validate_event
 from ._fields import MAX_EVENT_BYTES
 from ._json import Malformed, is_object, quoted, read_json, refuse_folded_duplicates, write_json
 from ._lifecycle import ProcessLifecycleMetadata
+from ._schema import converter
 
 SCHEMA_VERSION = 1
 """The `v` of every record that is written, and the newest that is read."""
