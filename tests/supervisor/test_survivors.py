@@ -23,6 +23,10 @@ def _no_exact_signals(monkeypatch: pytest.MonkeyPatch) -> None:
 QUIET = "</dev/null >/dev/null 2>&1"
 
 
+def _nobody(_: _leader.Leader) -> int:
+    return 0
+
+
 async def _pids(process: Any) -> list[int]:
     return [int(line) for line in (await process.read_output()).data.split()]
 
@@ -171,3 +175,13 @@ async def test_kept_survivors_that_end_by_themselves_are_let_go() -> None:
         (pid,) = await _pids(process)
         await until(lambda: not alive(pid))
         assert await process.stop() is process.outcome
+
+
+async def test_the_group_is_killed_before_its_leader_is_reaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scan that misses somebody (it may have forked meanwhile) does not let him live: the kernel finds them all."""
+    monkeypatch.setattr(_leader.Leader, "members", _nobody)
+    async with supervising() as supervisor:
+        process = await supervisor.start(f"sleep 300 {QUIET} & echo $!; exit 3", owner=OWNER)
+        assert (await process.wait()).exit_code == 3
+        (pid,) = await _pids(process)
+        await until(lambda: not alive(pid))
