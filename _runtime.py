@@ -27,7 +27,7 @@ import attrs
 from anyio.abc import TaskGroup, TaskStatus
 
 from .notifier import Clock, Courier, Owner, SystemClock, first_of, new_uuid7
-from .session import Loop, Session, open_session
+from .session import Loop, Session, SessionObserver, open_session
 from .session.journal import Journal, MemoryJournal, SqliteJournal
 from .supervisor import (
     Containment,
@@ -224,6 +224,17 @@ def _choose_journal(directory: str | PathLike[str] | None, journal: Journal | st
     return journal
 
 
+class _Recovery(SessionObserver):
+    """Tells the courier that the journal is back, so that no backoff is waited out for nothing."""
+
+    def __init__(self) -> None:
+        self.courier: Courier | None = None
+
+    def journal_recovered(self) -> None:
+        if self.courier is not None:
+            self.courier.wake()
+
+
 class _RuntimeManager(AbstractAsyncContextManager[Runtime, None]):
     """Holds the task that is the runtime; see the head of this file."""
 
@@ -276,8 +287,15 @@ class _RuntimeManager(AbstractAsyncContextManager[Runtime, None]):
                     hold = hold_directory(plan.directory, session_id=session_id, new_id=new_uuid7)
                     held = stack.enter_context(hold)
                     path, session_id = held.path, held.session_id
+                recovery = _Recovery()
                 session = await stack.enter_async_context(
-                    open_session(_journal_of(plan, path), session_id=session_id, clock=plan.clock, rng=plan.rng)
+                    open_session(
+                        _journal_of(plan, path),
+                        session_id=session_id,
+                        clock=plan.clock,
+                        rng=plan.rng,
+                        observer=recovery,
+                    )
                 )
                 supervisor = await stack.enter_async_context(
                     open_supervisor(
@@ -289,14 +307,14 @@ class _RuntimeManager(AbstractAsyncContextManager[Runtime, None]):
                         rng=plan.rng,
                     )
                 )
-                runtime = Runtime(session, supervisor)
+                courier = Courier(supervisor.outbox, session, clock=plan.clock, rng=plan.rng)
+                recovery.courier = courier
                 scope.shield = True
-                await self._deliver(runtime, task_status)
+                await self._deliver(Runtime(session, supervisor), courier, task_status)
 
-    async def _deliver(self, runtime: Runtime, task_status: TaskStatus[Runtime]) -> None:
+    async def _deliver(self, runtime: Runtime, courier: Courier, task_status: TaskStatus[Runtime]) -> None:
         """Hand the runtime over, and bring every last word home until the block is left and they are all there."""
         supervisor = runtime.supervisor
-        courier = Courier(supervisor.outbox, runtime.session, clock=self._plan.clock, rng=self._plan.rng)
         fenced = anyio.Event()
 
         async def run() -> None:

@@ -242,9 +242,11 @@ class ThreadWriter(Generic[JobT, ResultT]):
         try:
             if self._after_batch is not None:
                 self._after_batch()
-        finally:
-            for ticket in batch:
-                ticket.done.set()
+        except Exception:
+            # Raised further it would end the whole run on trio, and nothing but be logged on asyncio.
+            logger.exception("what follows a batch has failed; its tasks go on")
+        for ticket in batch:
+            ticket.done.set()
 
     def _tell(self, callback: Callable[[], object]) -> None:
         # RuntimeError (trio: RunFinishedError, a subclass): the loop has ended.  Nobody waits any more, and what is

@@ -154,7 +154,10 @@ class ProcessNotificationUnsupportedError(DeliveryError):
 
 
 class ProcessNotificationDeliveryStoppedError(DeliveryError):
-    """The notification is durable, but its loop is full or closed: it will be offered when the loop can take it."""
+    """It cannot be offered now: the loop is full or closed, or the session is closed.
+
+    Where a loop is at fault the notification is durable, and is offered when the loop can take it.
+    """
 
     disposition: ClassVar[Disposition | None] = Disposition.STOPPED
 
