@@ -61,7 +61,13 @@ def _uuid(text: str) -> UUID | None:
 
 
 def _write_id(value: UUID | None) -> str | None:
-    return None if value is None else str(value)
+    return None if value is None else _id_text(value.int)
+
+
+# For the reason that `_uuid` has.  By number, since a UUID computes its hash in Python each time.
+@functools.lru_cache(maxsize=256)
+def _id_text(number: int) -> str:
+    return str(UUID(int=number))
 
 
 def _time_reader(name: str) -> Read:
