@@ -125,7 +125,7 @@ class Floor:
 
 
 def microseconds(run: Callable[[], object], count: int) -> float:
-    """How long `run` computes for each of the `count` records that it goes through; waiting for a core does not count."""
+    """How long `run` computes for each of the `count` records it goes through; waiting for a core does not count."""
     begin = time.process_time()
     run()
     return (time.process_time() - begin) / count * 1e6

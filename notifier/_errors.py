@@ -22,6 +22,21 @@ class LastwordError(Exception):
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
+_LIFECYCLE_RULES = {
+    "kind": "must be a LifecycleKind",
+    "state": "must be a ProcessState",
+    "process_handle": "must be 1 to 128 of A-Z a-z 0-9 _ -",
+    "process_created_at": "must be an aware datetime",
+    "process_started_at": "must be an aware datetime, not before process_created_at",
+    "process_finished_at": "must be an aware datetime, not before process_started_at",
+    "diagnostic": "must be at most 512 bytes of UTF-8, and comes only with failed and lost",
+    "exit_code": "must be an int of 32 bits, and on the wire come with has_exit_code",
+    "state_reason": "must be a pair that goes with the kind (see LIFECYCLE_SHAPES)",
+    "lifecycle_fields": "must be there, or not, as goes with kind and state (see LIFECYCLE_SHAPES)",
+}
+"""What each field asks for, for the message; those that are not listed are ids."""
+
+
 class ProcessLifecycleValidationError(LastwordError):
     """A lifecycle metadata or completion notification breaks a rule; `field` (snake_case) is the first that does."""
 
@@ -30,7 +45,7 @@ class ProcessLifecycleValidationError(LastwordError):
         self.field = field
 
     def __str__(self) -> str:
-        return f"process lifecycle: field {self.field} is invalid"
+        return f"process lifecycle: {self.field} {_LIFECYCLE_RULES.get(self.field, 'must be a UUID other than zero')}"
 
 
 class InvalidEventError(LastwordError):

@@ -96,7 +96,7 @@ def _refuse_escaped_times(text: str) -> None:
             key = json.loads(f'"{raw}"') if "\\" in raw else raw
             continue
         if key.endswith("_at") and "\\" in raw:
-            raise Malformed(f"{key}: an escape inside a time")
+            raise Malformed(f"an escape inside the time of {quoted(key)}")
         key = ""
 
 
