@@ -139,7 +139,7 @@ def measure(events: list[ProcessEvent]) -> dict[str, list[float]]:
         "floor": lambda: [floor() for floor in floors],
         "json.loads": lambda: [json.loads(data) for data in records],
         "decode": lambda: [decode_event(data) for data in records],
-        "validate": partial(validate_all, events),
+        "validate": lambda: validate_all(events),
         "encode": lambda: [encode_event(event) for event in events],
     }
     figures: dict[str, list[float]] = {name: [] for name in variants}
@@ -149,9 +149,11 @@ def measure(events: list[ProcessEvent]) -> dict[str, list[float]]:
     return figures
 
 
-def validate_all(events: list[ProcessEvent]) -> None:
+def validate_all(events: list[ProcessEvent]) -> int:
+    """Ask the rules alone."""
     for event in events:
         validate_event(event)
+    return len(events)
 
 
 def verdict(met: bool) -> str:

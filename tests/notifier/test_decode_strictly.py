@@ -357,7 +357,8 @@ def test_a_refusal_quotes_no_value() -> None:
             with pytest.raises(refusal) as caught:
                 decode(dumped({**record, **extra}).encode())
             assert secret not in str(caught.value)
-    for extra in ({"k" * 5000: 1}, {"k" * 5000 + "_at": "\x00"}, {"type": "k" * 5000}):
+    extras: list[dict[str, Any]] = [{"k" * 5000: 1}, {"k" * 5000 + "_at": "\x00"}, {"type": "k" * 5000}]
+    for extra in extras:
         with pytest.raises(EventDecodeError) as caught:
             decode_event(dumped({**EVENT, **extra}).encode())
         assert len(str(caught.value)) < 120
