@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import signal
+import threading
+from pathlib import Path
 
 import anyio
 import pytest
-from supervising import OWNER, SESSION, failing_saves, nothing_left, supervising, told, wait_for_output
+from supervising import OWNER, SESSION, alive, failing_saves, nothing_left, supervising, told, until, wait_for_output
 
 from lastword.notifier import ProcessCompleted, ProcessState, ProcessStopRequested, TerminalReason
-from lastword.supervisor import Limits, Process, Supervisor, SupervisorError, open_supervisor
+from lastword.supervisor import ErrorCode, Limits, Process, Supervisor, SupervisorError, open_supervisor
 
 S, R = ProcessState, TerminalReason
 
@@ -180,3 +184,49 @@ async def test_nothing_is_left_of_a_headless_supervisor() -> None:
         await process.read_output()
     assert process.outcome is not None
     assert await process.stop() is process.outcome
+
+
+async def test_what_may_not_be_signalled_is_told_as_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closing has nobody to raise to: teardown_failed in the record, bounded, and the block ends."""
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    with anyio.fail_after(30):
+        async with open_supervisor(None, session_id=SESSION, limits=Limits(grace_seconds=0.05)) as supervisor:
+            process = await supervisor.start("echo $$; sleep 300", owner=OWNER)
+            await wait_for_output(process, b"\n")
+            pid = int((await process.read_output()).data)
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "killpg", refuse)
+                patch.setattr(signal, "pidfd_send_signal", refuse)
+                await supervisor.aclose()
+            assert process.outcome is not None
+            assert (process.outcome.state, process.outcome.diagnostic) == (S.FAILED, "teardown_failed:EPERM")
+            assert alive(pid)
+        # Letting go of it at the very end tries once more.
+        await until(lambda: not alive(pid))
+    os.waitpid(pid, 0)
+
+
+async def test_a_fork_of_the_host_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The supervisor belongs to the process that opened it."""
+    async with supervising() as supervisor:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "getpid", lambda: -1)
+            with pytest.raises(SupervisorError) as caught:
+                await supervisor.start("true", owner=OWNER)
+        assert caught.value.code is ErrorCode.SUPERVISOR_SHUTTING_DOWN
+        assert supervisor.list(OWNER) == []
+
+
+async def test_an_idle_job_costs_two_descriptors_and_no_thread_or_task() -> None:
+    """A pidfd and a pipe; everything else is shared."""
+    async with supervising(limits=Limits(running_per_loop=32, spool_bytes=4096)) as supervisor:
+        await (await supervisor.start("true", owner=OWNER)).wait()
+        before = (len(list(Path("/proc/self/fd").iterdir())), threading.active_count(), len(anyio.get_running_tasks()))
+        for _ in range(20):
+            await supervisor.start(["sleep", "300"], owner=OWNER, timeout=600.0)
+        await anyio.wait_all_tasks_blocked()
+        after = (len(list(Path("/proc/self/fd").iterdir())), threading.active_count(), len(anyio.get_running_tasks()))
+        assert after == (before[0] + 40, before[1], before[2])

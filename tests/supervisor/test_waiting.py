@@ -1,0 +1,66 @@
+"""The two things that everything waits by: timers and the reactor."""
+
+from __future__ import annotations
+
+import os
+
+import anyio
+from manual_clock import ManualClock
+
+from lastword.supervisor._reactor import Reactor
+from lastword.supervisor._timers import Timers
+
+
+async def test_timers_fire_in_order_and_not_when_cancelled() -> None:
+    """Earliest first, whatever the order they were set in; one set later may be the earliest."""
+    clock = ManualClock()
+    timers = Timers(clock)
+    fired: list[str] = []
+    timers.call_after(3.0, lambda: fired.append("three"))
+    cancelled = timers.call_after(2.0, lambda: fired.append("two"))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(timers.run)
+        await anyio.wait_all_tasks_blocked()
+        timers.call_after(1.0, lambda: fired.append("one"))
+        timers.call_after(0.0, lambda: fired.append("now"))
+        await anyio.wait_all_tasks_blocked()
+        assert fired == ["now"]
+        cancelled.cancel()
+        cancelled.cancel()
+        for _ in range(3):
+            clock.advance(1.0)
+            await anyio.wait_all_tasks_blocked()
+        assert fired == ["now", "one", "three"]
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_callback_may_remove_another_descriptor() -> None:
+    """Both are readable; the first removes the second, which is not called, even where its number is reused."""
+    reactor = Reactor()
+    pipes = [os.pipe() for _ in range(2)]
+    called: list[int] = []
+
+    def remove_the_other(index: int) -> None:
+        called.append(index)
+        for reading, _ in pipes:
+            reactor.remove(reading)
+        other = pipes[1 - index][0]
+        os.dup2(pipes[index][0], other)
+        reactor.add(other, lambda: called.append(-1))
+        reactor.remove(other)
+        done.set()
+
+    done = anyio.Event()
+    for index, (reading, writing) in enumerate(pipes):
+        os.write(writing, b"x")
+        reactor.add(reading, lambda index=index: remove_the_other(index))  # type: ignore[misc]  # a default binds it
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(reactor.run)
+        await done.wait()
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+    reactor.close()
+    for pipe in pipes:
+        for descriptor in pipe:
+            os.close(descriptor)
+    assert len(called) == 1
