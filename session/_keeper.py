@@ -136,6 +136,7 @@ class Keeper:
         self._cursor = 0
         self._open = False
         self._broken = False
+        self._ailing = False  # something has failed, and nothing was committed since
         self._fenced: JournalFencedError | None = None
         self._steps: deque[Step] = deque()
 
@@ -174,6 +175,11 @@ class Keeper:
 
     def _commit(self, units: list[tuple[NewRecord, ...]]) -> list[list[AppendResult]]:
         results = self._journal.append_many(units)
+        if self._ailing:
+            # Only now: a full disk can be opened and read as often as one likes, and whoever was told that it is back
+            # would try, fail, have it opened again, be told, and never rest.
+            self._ailing = False
+            self._steps.append(Recovered())
         self._tell_committed()
         return results
 
@@ -243,7 +249,7 @@ class Keeper:
                 self._ensure_sound()
                 return action()
             except JournalUnavailableError:
-                self._broken = True
+                self._broken = self._ailing = True
                 self._ensure_sound()
                 return action()
         except JournalUnavailableError:
@@ -263,7 +269,6 @@ class Keeper:
         if self._broken:
             self._journal.reopen(self._epoch)
             self._broken = False
-            self._steps.append(Recovered())
             self._tell_committed()
 
 

@@ -15,6 +15,7 @@ from uuid import UUID, uuid4
 import anyio
 import pytest
 from anyio.abc import TaskGroup
+from manual_clock import ManualClock
 
 import lastword
 from lastword._runtime import StartOptions
@@ -311,6 +312,24 @@ async def test_what_the_journal_cannot_take_waits_in_the_store_for_the_next_open
             notice = await runtime.loop.receive()
         assert notice.notification.command_id == process.command_id
         assert await history(runtime) == [("ProcessStarted", process.handle), ("ProcessCompleted", process.handle)]
+
+
+async def test_a_journal_that_is_back_is_used_at_once_whatever_the_backoff(tmp_path: Path) -> None:
+    """The clock stands still, so no backoff ever passes: only the news of another write can end it."""
+    journal = BrittleJournal()
+    async with lastword.open_runtime(journal=journal, clock=ManualClock()) as runtime:
+        journal.broken = True
+        process = await runtime.start("true")
+        with anyio.fail_after(30):
+            await process.wait()
+            while not any(record.attempts for record in await runtime.pending()):
+                await anyio.lowlevel.checkpoint()
+            await anyio.wait_all_tasks_blocked()
+            assert max(record.attempts for record in await runtime.pending()) == 1
+            journal.broken = False
+            await runtime.session.acknowledge(uuid4())
+            notice = await runtime.loop.receive()
+        assert notice.notification.command_id == process.command_id
 
 
 async def test_a_fenced_runtime_says_so_and_closes_quietly(tmp_path: Path) -> None:

@@ -154,6 +154,35 @@ async def test_observers_are_told_when_the_journal_is_back(ground: Ground) -> No
         assert told == ["back"]
 
 
+async def test_a_journal_that_can_be_opened_and_not_written_is_not_told_as_back(ground: Ground) -> None:
+    """A full disk: each try opens it anew, and telling that would make whoever waits try at once, for ever."""
+    told: list[str] = []
+
+    class Observer(SessionObserver):
+        def journal_recovered(self) -> None:
+            told.append("back")
+
+    class FullDisk(FaultyJournal):
+        full = False
+
+        def append_many(self, units: Any) -> Any:
+            if self.full:
+                raise JournalUnavailableError("the disk is full")
+            return super().append_many(units)
+
+    journal = FullDisk(ground.journal())
+    async with ground.open(journal=journal, observer=Observer()) as session:
+        journal.full = True
+        for _ in range(3):
+            with pytest.raises(JournalUnavailableError):
+                await session.deliver(Job().end_unit())
+            await session.loops()
+        assert told == []
+        journal.full = False
+        await session.deliver(Job().end_unit())
+        assert told == ["back"]
+
+
 async def test_a_poisonous_unit_does_not_take_its_batch_with_it(ground: Ground) -> None:
     """A unit on which the backend chokes fails alone."""
     journal = FaultyJournal(ground.journal())
