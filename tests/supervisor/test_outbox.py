@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from uuid import UUID
 
 import anyio
@@ -20,8 +21,10 @@ def unit(position: int, subject: str) -> OutboxUnit:
 
 
 @pytest.fixture
-async def outbox() -> StoreOutbox:
-    return StoreOutbox(Store(None, SESSION))  # in memory: nothing is held that would have to be closed
+async def outbox() -> AsyncGenerator[StoreOutbox]:
+    store = Store(None, SESSION)
+    yield StoreOutbox(store)
+    await store.aclose()
 
 
 async def test_heads_are_the_first_of_each_process_in_order(outbox: StoreOutbox) -> None:
