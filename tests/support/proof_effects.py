@@ -256,7 +256,7 @@ def powered(power: Power, connection: Callable[[], sqlite3.Connection], journal_
     apply = CommitHandler._apply  # pyright: ignore[reportPrivateUsage]  # the one place where a commit is told
 
     def apply_with_power(handler: CommitHandler, step: Step) -> None:
-        power.at(f"dispatch of {type(step).__name__}")
+        power.at("dispatch")
         apply(handler, step)
 
     def connect(_path: object) -> sqlite3.Connection:

@@ -33,5 +33,11 @@ FULL_SEARCHES = (Search("memory", 3, 0), Search("memory", 1, 1), Search("disk", 
 EXAMPLES, FULL_EXAMPLES = 20, 300
 STEPS, FULL_STEPS = 40, 60
 
+
+def report(figures: str) -> None:
+    """Print what `make prove` shows."""
+    print(f"\n{figures}")  # noqa: T201 -- these figures are what the run is for
+
+
 # Beyond the suite's own limit for one test, which is one against hanging.
 FULL_TIMEOUT_SECONDS = 900
