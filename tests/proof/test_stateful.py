@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 from uuid import UUID
 
@@ -134,7 +134,7 @@ class Acts(RuleBasedStateMachine):
         answer = self._call(lambda: self.host.session.deliver(new), new, cancelled=cancelled)
         if answer is not UNANSWERED and sound:
             assert isinstance(answer, list), answer
-            assert [type(result).__name__ for result in answer] == expected
+            assert [type(result).__name__ for result in cast("list[object]", answer)] == expected
 
     @rule(job=jobs, odd=odd, cancelled=cancelled)
     def notify(self, job: Job, odd: bool, cancelled: bool) -> None:
@@ -203,6 +203,7 @@ class Acts(RuleBasedStateMachine):
     def receive(self, loop_id: UUID, count: int, then: str) -> None:
         """An agent receives some notices, and keeps them, gives the last back, or acknowledges it."""
         self.open_loop(loop_id, 2)
+        command = None
         for _ in range(count):
             command = self._receive(loop_id)
         if command is not None and then == "release":
@@ -461,10 +462,10 @@ class Acts(RuleBasedStateMachine):
                     self._ack(loop_id, command, cancelled=False)
                     del self.host.loops[loop_id].notices[command]
                 while self.model.pending(loop_id):
-                    command = self._receive(loop_id)
-                    assert command is not None
-                    self._ack(loop_id, command, cancelled=False)
-                    del self.host.loops[loop_id].notices[command]
+                    told = self._receive(loop_id)
+                    assert told is not None
+                    self._ack(loop_id, told, cancelled=False)
+                    del self.host.loops[loop_id].notices[told]
                 assert self._receive(loop_id) is None
             self.all_is_as_the_model_says()
             assert not any(map(self.model.pending, LOOPS))

@@ -27,6 +27,7 @@ _SHM = Path("/dev/shm")
 FOLDER = str(_SHM) if _SHM.is_dir() else None
 
 _COLUMNS = ("seq", "record_id", "kind", "payload", "loop_id", "subject", "terminal", "consumes", "public")
+_STORE_TABLES = ("process", "unit", "record")
 _FILES = ("journal.db", "journal.db-wal")
 
 
@@ -165,8 +166,10 @@ def store_image(connection: PoweredConnection) -> bytes | None:
 
 def store_key(image: bytes | None) -> str:
     """Its content, whatever way led to it."""
+    if image is None:
+        return ""
     connection = store_connection(image)
     try:
-        return "\n".join(connection.iterdump())
+        return repr([connection.execute(f"SELECT * FROM {table}").fetchall() for table in _STORE_TABLES])
     finally:
         connection.let_go()

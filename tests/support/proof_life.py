@@ -11,6 +11,7 @@ Rules
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import random
 import selectors
@@ -143,6 +144,7 @@ class _BugHandler(logging.Handler):
             self.bugs.append(f"{record.getMessage()}: {error!r}")
 
 
+@functools.cache
 def fixed_job(number: int, loop_id: UUID = MAIN) -> Job:
     """The process of that number, the same in every life."""
     job = Job(loop_id, handle=f"process-{number}")

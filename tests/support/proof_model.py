@@ -32,7 +32,8 @@ class Model:
         new: list[NewRecord] = []
         for record in unit:
             known = self.find(record.record_id)
-            ended = any(row.subject == record.subject and row.terminal for row in [*self.rows, *new])
+            so_far: list[Record | NewRecord] = [*self.rows, *new]
+            ended = any(row.subject == record.subject and row.terminal for row in so_far)
             if known is not None and (known.kind, known.payload) == (record.kind, record.payload):
                 answers.append("Duplicate")
             elif record.kind is RecordKind.EVENT and record.subject is not None and ended:

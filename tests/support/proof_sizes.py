@@ -30,8 +30,8 @@ SEARCHES = (Search("memory", 1, 0), Search("memory", 0, 1), Search("disk", 1, 0)
 FULL_SEARCHES = (Search("memory", 3, 0), Search("memory", 1, 1), Search("disk", 2, 0))
 
 # Of the stateful model, on each backend; each example has at most so many steps.
-EXAMPLES, FULL_EXAMPLES = 20, 300
-STEPS, FULL_STEPS = 40, 60
+EXAMPLES, FULL_EXAMPLES = 30, 300
+STEPS, FULL_STEPS = 50, 50
 
 
 def report(figures: str) -> None:
