@@ -22,6 +22,7 @@ import anyio
 import attrs
 
 from ._clock import Clock
+from ._crashpoints import CrashPoint, reached
 from ._errors import JournalFencedError
 from ._first import first_of
 from ._outbox import Outbox, OutboxUnit
@@ -111,6 +112,8 @@ class Courier:
         except Exception as raised:
             error = raised
             verdict = judge_error(raised)
+        else:
+            reached(CrashPoint.DELIVERED)
         await self._settle(unit, verdict, error)
         self._tell(unit, verdict, error)
 

@@ -17,6 +17,7 @@ from enum import Enum
 from uuid import UUID
 
 from ..notifier import JournalFencedError, LastwordError, RecordKind
+from ..notifier._crashpoints import CrashPoint, reached
 from ._hub import Hub
 from ._inbox import Inbox
 from ._keeper import Committed, Fenced, Load, Loaded, LoadFailed, Recovered, Step
@@ -110,8 +111,10 @@ class CommitHandler:
         record = step.record
         self.hub.handle(record)
         if record.consumes is not None:
+            reached(CrashPoint.ACK_COMMITTED)
             self._settle(record.consumes, record.loop_id)
         if record.kind is RecordKind.COMMAND and record.loop_id is not None:
+            reached(CrashPoint.NOTIFICATION_APPENDED)
             inbox = self.inboxes.get(record.loop_id)
             placement = self._place(step, inbox)
             if record.record_id in self._awaited:

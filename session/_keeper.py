@@ -24,6 +24,7 @@ import attrs
 
 from .._sqlite import Failed
 from ..notifier import AppendResult, JournalFencedError, JournalUnavailableError, LastwordError, NewRecord, RecordKind
+from ..notifier._crashpoints import CrashPoint, reached
 from ._errors import SessionClosedError
 from .journal import HoldsOneSession, Journal, Record
 from .journal._judge import fence_record
@@ -175,6 +176,7 @@ class Keeper:
 
     def _commit(self, units: list[tuple[NewRecord, ...]]) -> list[list[AppendResult]]:
         results = self._journal.append_many(units)
+        reached(CrashPoint.COMMITTED)
         if self._ailing:
             # Only now: a full disk can be opened and read as often as one likes, and whoever was told that it is back
             # would try, fail, have it opened again, be told, and never rest.

@@ -15,6 +15,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from ..notifier import LastwordError, Owner, ProcessCompletionNotification, decode_command
+from ..notifier._crashpoints import CrashPoint, reached
 from ._errors import LoopClosedError
 from .journal import Record
 
@@ -66,7 +67,9 @@ class Notice:
         if self._acknowledged:
             await checkpoint()
             return
+        reached(CrashPoint.ACK_ASKED)
         await self._inbox.consume(self._record.record_id)
+        reached(CrashPoint.ACKED)
         self._acknowledged = True
 
     def release(self) -> None:
@@ -160,6 +163,7 @@ class Loop:
         taken = self._inbox.take(holder)
         if taken is None:
             return None
+        reached(CrashPoint.RECEIVED)
         record, again = taken
         notification = decode_command(record.payload).notification
         return Notice(self._inbox, record, holder, notification, redelivered=again)

@@ -23,6 +23,7 @@ from uuid import UUID
 import anyio
 
 from ..notifier import ProcessState
+from ..notifier._crashpoints import CrashPoint, reached
 from . import _diagnostics as diagnostics
 from ._admission import Reservation
 from ._command import Order
@@ -168,6 +169,7 @@ class Job:
             # Cancelled: it may be durable all the same, so it must get its last word.
             self._settle(failed(diagnostics.START_CANCELLED))
             raise
+        reached(CrashPoint.IDS_STORED)
         if self._works.closing:
             self._settle(failed(diagnostics.START_CANCELLED))
             raise SpawnFailedError("other", None, self.record.handle, "the supervisor is closing; nothing was spawned")
@@ -194,6 +196,7 @@ class Job:
             self._settle(failed(diagnostics.spawn_failed(error.kind, error.errno)))
             await self._tried.wait()
             raise SpawnFailedError(error.kind, error.errno, self.record.handle, error.message) from None
+        reached(CrashPoint.SPAWNED)
         try:
             await self._teller.save_running(self._works.clock.now(), backgrounded=order.background)
         except STORE_ERRORS:

@@ -20,6 +20,7 @@ import anyio
 import attrs
 
 from ..notifier import Clock, OutboxUnit, ProcessState, SystemClock, TerminalReason, new_uuid7
+from ..notifier._crashpoints import CrashPoint, reached
 from . import _diagnostics as diagnostics
 from ._admission import Admission
 from ._errors import ErrorCode, SupervisorError
@@ -212,5 +213,6 @@ async def _lose(works: Works, record: ProcessRecord) -> ProcessRecord:
         raise SupervisorError(
             ErrorCode.MANIFEST_CORRUPT, f"the store cannot be written ({type(error).__name__})"
         ) from None
+    reached(CrashPoint.LOST_STORED)
     works.outbox.add([unit])
     return lost

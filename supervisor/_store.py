@@ -21,6 +21,7 @@ from uuid import UUID
 
 from .._sqlite import Failed, InlineWriter, ThreadWriter, Writer, WriterClosedError, connect
 from ..notifier import OutboxUnit, ProcessState
+from ..notifier._crashpoints import CrashPoint, reached
 from ._errors import ErrorCode, SupervisorError
 from ._record import ProcessRecord
 from ._rows import (
@@ -161,6 +162,8 @@ class Store:
             self._errands.extendleft(reversed(errands))
             self._recover(connection)
             raise
+        if errands:
+            reached(CrashPoint.MARK_WRITTEN)
         return outcomes
 
     def _recover(self, connection: sqlite3.Connection) -> None:

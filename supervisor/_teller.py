@@ -17,6 +17,7 @@ import anyio
 import attrs
 
 from ..notifier import OutboxUnit, ProcessState, TerminalReason, next_delay
+from ..notifier._crashpoints import CrashPoint, reached
 from ._outcome import Outcome
 from ._record import ProcessRecord
 from ._store import STORE_ERRORS
@@ -60,6 +61,7 @@ class Teller:
             self._unknown_start = (self._record, unit)
             self._record = starting
             raise
+        reached(CrashPoint.RUNNING_STORED)
         self._works.outbox.add([unit])
 
     def tell_backgrounded(self) -> None:
@@ -108,6 +110,7 @@ class Teller:
                 tried()
                 await self._works.clock.sleep(next_delay(self.attempts, self._works.rng))
             else:
+                reached(CrashPoint.TERMINAL_STORED)
                 self._unsaved.clear()
                 self._record = final
                 self.last_error = None

@@ -21,6 +21,7 @@ from uuid import UUID
 
 from ..._sqlite import connect
 from ...notifier import AppendResult, JournalFencedError, JournalUnavailableError, NewRecord, RecordKind
+from ...notifier._crashpoints import CrashPoint, reached
 from .._errors import JournalCorruptError, JournalSessionError, JournalTooNewError
 from . import _schema as sql
 from ._faults import told
@@ -186,6 +187,8 @@ class _SqliteLedger:
         results, new = judge_unit(unit, self, self._tip)
         for record in new:
             self._write(record)
+            if is_last_word(record):
+                reached(CrashPoint.EVENT_APPENDED)
         return results
 
     def known(self, record_id: UUID) -> Known | None:
