@@ -44,12 +44,6 @@ MAX_WORKFLOW_VERTICES = 1_000_000
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{2,63}")
 
-# What the reference trims: Unicode's White_Space, spelled out, since `str.strip` would take U+001C to U+001F too.
-_BLANKS = (
-    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
-    "\u2028\u2029\u202f\u205f\u3000"
-)
-
 # Unicode's category Cc: it has not changed since Unicode 1.1 and cannot.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
@@ -99,7 +93,8 @@ def _is_line(value: object, most: int) -> bool:
     """Whether `value` is an optional line of text: absent, or something visible to say without control characters."""
     if not is_text(value, most):
         return False
-    return not value or (value.strip(_BLANKS) != "" and _CONTROL.search(value) is None)
+    # `strip` takes what the reference trims, Unicode's White_Space, and U+001C to U+001F, which are controls anyhow.
+    return not value or (value.strip() != "" and _CONTROL.search(value) is None)
 
 
 def workflow_breach(a: WorkflowActivity) -> Breach | None:

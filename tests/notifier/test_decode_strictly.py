@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +27,7 @@ from lastword.notifier import (
     decode_event,
     decode_lifecycle,
 )
+from lastword.notifier._json import read_json
 
 
 def baseline(codec: str, name: str) -> dict[str, Any]:
@@ -170,6 +173,20 @@ def test_a_record_that_is_too_large_is_not_even_parsed(
         decode(text.ljust(MAX_EVENT_BYTES + 1))
     with pytest.raises(RecordTooLargeError):
         decode(b"[" * (MAX_EVENT_BYTES + 1))
+
+
+def test_a_number_of_very_many_digits_costs_nothing_and_raises_nothing() -> None:
+    """Whatever limit the host has set for turning digits into numbers: the least there is, or none."""
+    limit = sys.get_int_max_str_digits()
+    try:
+        for digits, allowed in ((700, 640), (700, 0), (100_000, 640), (100_000, 0)):
+            sys.set_int_max_str_digits(allowed)
+            with pytest.raises(EventDecodeError):
+                decode_event(f'{dumped(EVENT)[:-1]},"visibility":{"9" * digits}}}'.encode())
+        # Reading it would take the square of its length; it is not read at all.
+        assert read_json(b'{"x":' + b"9" * 100_000 + b',"y":-0}') == {"x": math.inf, "y": 0}
+    finally:
+        sys.set_int_max_str_digits(limit)
 
 
 def number_fields(record: dict[str, Any]) -> list[str]:
