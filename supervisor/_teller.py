@@ -37,7 +37,7 @@ class Teller:
         self._writing = anyio.Lock()
         self._unsaved: list[OutboxUnit] = []
         self._unknown_start: tuple[ProcessRecord, OutboxUnit] | None = None
-        self.attempts = 0
+        self.attempts: int = 0
         self.last_error: str | None = None
 
     @property
