@@ -116,13 +116,13 @@ class Floor:
             elif key.endswith("_at"):
                 self.times.append(value)
 
-    def __call__(self) -> object:
-        record = json.loads(self.data)
+    def __call__(self) -> int:
+        json.loads(self.data)
         for text in self.ids:
             UUID(text)
         for text in self.times:
             datetime.fromisoformat(text)
-        return record
+        return len(self.ids) + len(self.times)
 
 
 def microseconds(run: Callable[[], object], count: int) -> float:
