@@ -7,6 +7,7 @@ inline writer; `proof_enumerator.py` says how.
 from __future__ import annotations
 
 import pytest
+from proof_effects import Kind
 from proof_enumerator import Counts, enumerate_schedules
 from proof_mutants import MUTANTS, Mutant
 from proof_scenarios import SCENARIOS, Scenario
@@ -61,6 +62,7 @@ def test_the_full_searches_left_nothing_out() -> None:
     report(f"the enumerator, {len(_FULL)} searches: {total}")
     assert set(_FULL) == {(search, scenario.name) for search in FULL_SEARCHES for scenario in SCENARIOS}
     assert set(total.effects) == EFFECTS
+    assert set(total.kinds) == set(Kind)
 
 
 @pytest.mark.parametrize("ground", ["memory", "disk"])

@@ -6,6 +6,7 @@ Theory
   repeatable, so the number names the effect.
 - A crash is a `BaseException` that no `except Exception` of the code under proof can survive.  Until every task is gone
   some of them still clean up: without power their writes fail too, so nothing of that reaches the disk.
+- Another host may take the journal in the middle of a life: this one must stop writing, and the next one goes on.
 - A fault is survived: a commit that fails or whose answer is lost, a journal that is down for a while, a caller that
   is cancelled before or after its work was done.
 """
@@ -46,6 +47,7 @@ class Kind(StrEnum):
     """What happens at an effect."""
 
     CRASH = "crash"
+    TAKEN_OVER = "another host takes the journal"
     FAILED = "the write fails, and is not durable"
     UNKNOWN = "the write is durable, and fails all the same"
     DOWN = "the journal is down for a while"
@@ -55,15 +57,19 @@ class Kind(StrEnum):
 
 WRITE_FAULTS = (Kind.FAILED, Kind.UNKNOWN)
 JOURNAL_FAULTS = (*WRITE_FAULTS, Kind.DOWN)
+
+# What a life does not go on from: another one must follow.
+ENDS = (Kind.CRASH, Kind.TAKEN_OVER)
 CALLER_FAULTS = (Kind.CANCELLED_BEFORE, Kind.CANCELLED_AFTER)
 
 
 @attrs.frozen
 class Effect:
-    """One effect, and the faults that could have happened at it."""
+    """One effect, the faults that could have happened at it, and what could have ended the life there."""
 
     name: str
     faults: tuple[Kind, ...]
+    ends: tuple[Kind, ...] = (Kind.CRASH,)
 
 
 @attrs.frozen
@@ -84,18 +90,31 @@ class Power:
         self.ready = False
         self.down = 0
         self.cancel_next: anyio.CancelScope | None = None
+        self.take_over: Callable[[], None] | None = None
+        self.photograph: Callable[[], None] | None = None
         self._plan = {happening.at: happening.kind for happening in plan}
+
+    def check(self) -> None:
+        """Raise `Crash` in whoever goes on without power."""
+        if self.dead:
+            raise Crash("no power")
 
     def at(self, name: str, faults: tuple[Kind, ...] = ()) -> Kind | None:
         """The effect `name` is about to happen; the fault to act out, if there is one.  Raises `Crash`."""
-        if self.dead:
-            raise Crash(name)
+        self.check()
+        if self.photograph is not None:
+            self.photograph()
         kind = self._plan.get(len(self.trace))
         # Faults before the opening is done are no part of this: an opening that fails is not survived.
-        self.trace.append(Effect(name, faults if self.ready else ()))
+        may_be_taken_over = self.ready and self.take_over is not None and name == "journal appends"
+        ends = ENDS if may_be_taken_over else (Kind.CRASH,)
+        self.trace.append(Effect(name, faults if self.ready else (), ends))
         if kind is Kind.CRASH:
             self.dead = True
             raise Crash(name)
+        if kind is Kind.TAKEN_OVER:
+            assert self.take_over is not None
+            self.take_over()
         return kind
 
 

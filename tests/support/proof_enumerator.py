@@ -6,17 +6,21 @@ Theory
   happen after it.
 - After a crash only the disk and what the witness knows count.  Two crashes that leave the same are the same from then
   on: the lives after them are run once, and counted for both.
+- In the first life each crash is acted out.  What the disk held at that moment, seen from outside in a run without the
+  crash, must be what it left; so in later lives that is enough, and one run shows all crashes of a life.
+- Another host that takes the journal ends a life as a crash does, and counts as one; it is always acted out.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import anyio
 import attrs
-from proof_effects import Effect, Happening, Kind
-from proof_ground import GROUNDS, store_key
-from proof_life import Disk, Ended, Life, QuietLoop
+from proof_effects import ENDS, Effect, Happening, Kind
+from proof_ground import GROUNDS
+from proof_life import Disk, Ended, Left, Life, QuietLoop
 from proof_scenarios import Scenario
 from proof_witness import BrokenPromiseError, Witness
 
@@ -27,18 +31,26 @@ class Counts:
 
     schedules: int = 0
     lives: int = 0
-    crashes: int = 0
-    faults: int = 0
     states: int = 0
+    kinds: Counter[Kind] = attrs.field(factory=Counter[Kind])
     effects: Counter[str] = attrs.field(factory=Counter[str])
+
+    @property
+    def crashes(self) -> int:
+        """How often a life was ended."""
+        return sum(self.kinds[kind] for kind in ENDS)
+
+    @property
+    def faults(self) -> int:
+        """How often something bad was survived."""
+        return self.kinds.total() - self.crashes
 
     def add(self, other: Counts) -> None:
         """Add another's."""
         self.schedules += other.schedules
         self.lives += other.lives
-        self.crashes += other.crashes
-        self.faults += other.faults
         self.states += other.states
+        self.kinds += other.kinds
         self.effects += other.effects
 
     def __str__(self) -> str:
@@ -87,54 +99,77 @@ class _Search:
             self.counts.states += len(states)
 
     async def _lives_from(self, state: _State, number: int, found: dict[object, _State]) -> None:
-        plans: list[tuple[tuple[Happening, ...], tuple[Effect, ...]]] = [((), ())]
+        plans: list[tuple[tuple[Happening, ...], tuple[Effect, ...], Left | None]] = [((), (), None)]
         while plans:
-            plan, expected = plans.pop()
+            plan, expected, photograph = plans.pop()
             ended = await self._live(state, number, plan)
             trace = tuple(ended.power.trace)
             assert trace[: len(expected)] == expected, "a life was not repeatable"
+            assert photograph is None or photograph.key() == ended.left.key(), "a crash has left something else"
             if ended.crashed:
-                self._note(state, plan, ended, found)
+                self._note(state, plan, trace, ended.left, found)
                 continue
             self.counts.schedules += state.ways
-            first = plan[-1].at + 1 if plan else 0
-            for at in range(first, len(trace)):
-                kinds = list(trace[at].faults) if state.faults + len(plan) < self._faults else []
-                if number < self._crashes:
-                    kinds.append(Kind.CRASH)
-                plans += [((*plan, Happening(at, kind)), trace[: at + 1]) for kind in kinds]
+            for at in range(plan[-1].at + 1 if plan else 0, len(trace)):
+                for kind in self._kinds(state, number, plan, trace[at]):
+                    crash = ended.photographs[at] if kind is Kind.CRASH else None
+                    if crash is not None and number:
+                        self.counts.kinds[Kind.CRASH] += 1
+                        self._note(state, (*plan, Happening(at, kind)), trace, crash, found)
+                    else:
+                        plans.append(((*plan, Happening(at, kind)), trace[: at + 1], crash))
+
+    def _kinds(self, state: _State, number: int, plan: tuple[Happening, ...], effect: Effect) -> tuple[Kind, ...]:
+        """What may happen at the effect without there being too many crashes or faults."""
+        faults = effect.faults if state.faults + len(plan) < self._faults else ()
+        return (*faults, *effect.ends) if number < self._crashes else faults
 
     async def _live(self, state: _State, number: int, plan: tuple[Happening, ...]) -> Ended:
         ground = GROUNDS[self._ground](state.disk.journal)
-        life = Life(self._scenario, ground, state.disk, state.witness.copy(), number, plan)
+        photographed = number < self._crashes
+        life = Life(self._scenario, ground, state.disk, state.witness.copy(), number, plan, photographed=photographed)
         try:
             ended = await life.run()
         except BrokenPromiseError as broken:
-            way = (*state.way, _words(plan, life.power.trace))
-            story = "\n".join(f"  life {n}: {', '.join(words) or 'undisturbed'}" for n, words in enumerate(way))
-            broken.add_note(f"in the scenario {self._scenario.name!r}:\n{story}")
+            self._tell(broken, state, plan, life.power.trace)
             raise
         self.counts.lives += 1
         self.counts.effects.update(effect.name for effect in ended.power.trace)
-        for happening in plan:
-            if happening.kind is Kind.CRASH:
-                self.counts.crashes += 1
-            else:
-                self.counts.faults += 1
+        self.counts.kinds.update(happening.kind for happening in plan)
         return ended
 
-    def _note(self, state: _State, plan: tuple[Happening, ...], ended: Ended, found: dict[object, _State]) -> None:
+    def _note(
+        self,
+        state: _State,
+        plan: tuple[Happening, ...],
+        trace: tuple[Effect, ...],
+        left: Left,
+        found: dict[object, _State],
+    ) -> None:
+        """A life has ended so; whoever lives next goes on from what it has left."""
         faults = state.faults + len(plan) - 1
-        key = (faults, ended.ledger, store_key(ended.disk.store), ended.witness.key())
+        key = (faults, left.key())
         known = found.get(key)
         if known is not None:
             known.ways += state.ways
             return
-        way = (*state.way, _words(plan, ended.power.trace))
-        found[key] = _State(ended.disk, ended.witness, faults, state.ways, way)
+        try:
+            left.judge()
+        except BrokenPromiseError as broken:
+            self._tell(broken, state, plan, trace)
+            raise
+        found[key] = _State(left.disk, left.witness, faults, state.ways, (*state.way, _words(plan, trace)))
+
+    def _tell(
+        self, broken: BrokenPromiseError, state: _State, plan: tuple[Happening, ...], trace: Sequence[Effect]
+    ) -> None:
+        """Add the schedule to the error."""
+        way = enumerate((*state.way, _words(plan, trace)))
+        story = "\n".join(f"  life {number}: {', '.join(words) or 'undisturbed'}" for number, words in way)
+        broken.add_note(f"in the scenario {self._scenario.name!r}:\n{story}")
 
 
-def _words(plan: tuple[Happening, ...], trace: list[Effect]) -> tuple[str, ...]:
+def _words(plan: tuple[Happening, ...], trace: Sequence[Effect]) -> tuple[str, ...]:
     names = [effect.name for effect in trace]
     return tuple(
         f"{happening.kind.value} at effect {happening.at} ({names[happening.at] if happening.at < len(names) else '?'})"

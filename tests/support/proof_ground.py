@@ -8,6 +8,7 @@ Rules
 
 from __future__ import annotations
 
+import functools
 import sqlite3
 import tempfile
 from contextlib import closing
@@ -27,6 +28,7 @@ _SHM = Path("/dev/shm")
 FOLDER = str(_SHM) if _SHM.is_dir() else None
 
 _COLUMNS = ("seq", "record_id", "kind", "payload", "loop_id", "subject", "terminal", "consumes", "public")
+_FIELDS = tuple(field.name for field in attrs.fields(NewRecord))
 _STORE_TABLES = ("process", "unit", "record")
 _FILES = ("journal.db", "journal.db-wal")
 
@@ -59,7 +61,7 @@ class Ground(Protocol):
 class MemoryImage:
     """The records, fences included, and the epoch."""
 
-    records: tuple[NewRecord, ...] = ()
+    records: tuple[Record, ...] = ()
     epoch: int = 0
 
 
@@ -72,7 +74,7 @@ class MemoryGround:
             self._ledger.session_id = SESSION
             self._ledger.epoch = image.epoch
             for record in image.records:
-                self._ledger.write(record)
+                self._ledger.write(NewRecord(**{name: getattr(record, name) for name in _FIELDS}))
 
     def journal(self) -> Journal:
         return MemoryJournal(self._ledger)
@@ -84,9 +86,7 @@ class MemoryGround:
         return self._ledger.epoch
 
     def image(self) -> object:
-        names = [field.name for field in attrs.fields(NewRecord)]
-        records = [NewRecord(**{name: getattr(row, name) for name in names}) for row in self._ledger.records]
-        return MemoryImage(tuple(records), self._ledger.epoch)
+        return MemoryImage(tuple(self._ledger.records), self._ledger.epoch)
 
     def close(self) -> None:
         pass
@@ -158,12 +158,11 @@ def store_connection(image: bytes | None) -> PoweredConnection:
 
 def store_image(connection: PoweredConnection) -> bytes | None:
     """The store's database as it is; None where it has not been made."""
-    connection.power = None
-    connection.committed = None
     made = connection.execute("SELECT 1 FROM sqlite_master").fetchall()
     return bytes(connection.serialize()) if made else None
 
 
+@functools.lru_cache(maxsize=10_000)
 def store_key(image: bytes | None) -> str:
     """Its content, whatever way led to it."""
     if image is None:

@@ -36,7 +36,7 @@ from proof_effects import (
     PoweredOutbox,
     powered,
 )
-from proof_ground import Ground, store_connection, store_image
+from proof_ground import Ground, store_connection, store_image, store_key
 from proof_scenarios import Fate, Scenario
 from proof_witness import BrokenPromiseError, Promise, PromisedUnit, Witness, demand
 from session_values import CREATED, LOOP_B, MAIN, SESSION, Job
@@ -120,14 +120,31 @@ class Disk:
 
 
 @attrs.frozen
-class Ended:
-    """How a life has gone: its effects, what it left on the disk, and what the witness knows then."""
+class Left:
+    """What a crash leaves: the disk, what is in its journal and its outbox, and what the witness knows."""
 
-    power: Power
     disk: Disk
     ledger: tuple[Record, ...]
+    held: frozenset[tuple[UUID, ...]]
     witness: Witness
+
+    def key(self) -> object:
+        """Equal where what follows is."""
+        return self.ledger, store_key(self.disk.store), self.witness.key()
+
+    def judge(self) -> None:
+        """Raise `BrokenPromiseError` where the crash has broken a promise."""
+        self.witness.judge_always(self.ledger, set(self.held))
+
+
+@attrs.frozen
+class Ended:
+    """How a life has gone: its effects, what it left, and what a crash at each effect would have left."""
+
+    power: Power
+    left: Left
     crashed: bool
+    photographs: list[Left]
 
 
 class _BugHandler(logging.Handler):
@@ -166,6 +183,8 @@ class Life:
         witness: Witness,
         number: int,
         plan: tuple[Happening, ...],
+        *,
+        photographed: bool = False,
     ) -> None:
         self.scenario = scenario
         self.ground = ground
@@ -178,6 +197,12 @@ class Life:
         self.loops: list[Loop] = []
         self._connection = store_connection(disk.store)
         self._released = False
+        self._taken_over_at: int | None = None
+        self.power.take_over = self._take_over
+        self.power.photograph = self._photograph if photographed else None
+        self._photographs: list[Left] = []
+        self._store = disk.store
+        self._held: dict[tuple[UUID, ...], str | None] = self._stored_units()
         self._last_offered: dict[UUID, int] = {}
         self._bugs = _BugHandler()
 
@@ -205,15 +230,25 @@ class Life:
 
     def _end(self, *, crashed: bool) -> Ended:
         demand(Promise.FORESEEN, not self._bugs.bugs, "; ".join(self._bugs.bugs))
-        disk = Disk(self.ground.image(), store_image(self._connection))
-        ledger = self.ground.ledger()
-        held = self._stored_units()
-        self.witness.judge_always(ledger, set(held))
+        self._connection.power = None
+        self._sees_store()
+        left = self._left()
+        ledger, held = left.ledger, self._held
+        taken_at = self._taken_over_at
+        demand(Promise.FENCED, taken_at in {None, len(ledger)}, "something was written after the journal was taken")
+        left.judge()
         if not crashed:
             quarantined = {name: reason for name, reason in held.items() if reason is not None}
             demand(Promise.OUTBOX_ENDS, len(quarantined) == len(held), "a unit is in the outbox after the end")
             self.witness.judge_end(ledger, quarantined, self.ground.epoch())
-        return Ended(self.power, disk, ledger, self.witness, crashed)
+        return Ended(self.power, left, crashed, self._photographs)
+
+    def _left(self) -> Left:
+        return Left(Disk(self.ground.image(), self._store), self.ground.ledger(), frozenset(self._held), self.witness)
+
+    def _photograph(self) -> None:
+        """What the disk holds at this moment is what a crash would leave: nothing else outlives one."""
+        self._photographs.append(attrs.evolve(self._left(), witness=self.witness.copy()))
 
     # --- the order of the runtime
 
@@ -224,7 +259,8 @@ class Life:
             session = await stack.enter_async_context(self._open("journal"))
             store = Store(None, SESSION)
             self._connection.power = self.power
-            self._connection.committed = self._sees_outbox
+            self._connection.committed = self._sees_store
+            self._sees_store()
             outbox = StoreOutbox(store)
             works = cast(
                 "Works", SimpleNamespace(store=store, outbox=outbox, clock=self.clock, rng=random.Random(self.number))
@@ -243,11 +279,17 @@ class Life:
             async with anyio.create_task_group() as tasks:
                 if zombie is not None:
                     tasks.start_soon(self._zombie, *zombie)
-                tasks.start_soon(self._agent, loop)
-                tasks.start_soon(self._producers, tasks, session, works, {record.handle for record in records})
+                tasks.start_soon(self._until_taken_over, self._agent, loop)
+                known = {record.handle for record in records}
+                tasks.start_soon(self._until_taken_over, self._producers, tasks, session, works, known)
                 tasks.start_soon(courier.run)
                 await self._rest()
                 tasks.cancel_scope.cancel()
+            if self._taken_over_at is not None:
+                stopped = courier.fenced is not None or not outbox.heads()
+                demand(Promise.FENCED, stopped, "the journal was taken, and the courier has not noticed")
+                self.power.dead = True
+                raise Crash("taken over")
             demand(Promise.OUTBOX_ENDS, not outbox.heads(), "all is quiet, and a unit waits in the outbox")
             self.loops.clear()
             # A closing that fails is a crash to whoever opens next, and crashes come here as everywhere.
@@ -265,13 +307,26 @@ class Life:
             inline=True,
         )
 
+    def _take_over(self) -> None:
+        """Another host opens the journal, and is gone before it has written."""
+        self.witness.openings += 1
+        self.ground.journal().open(SESSION)
+        self._taken_over_at = len(self.ground.ledger())
+
+    async def _until_taken_over(self, act: Callable[..., Awaitable[None]], *args: Any) -> None:
+        """Act; when the journal is taken, whoever wants something of it is told so, and stops."""
+        try:
+            await act(*args)
+        except JournalFencedError:
+            demand(Promise.FENCED, self._taken_over_at is not None, "the newest holder was refused")
+
     async def _rest(self) -> None:
         """Return when nothing more happens, however far the clock is moved."""
         loop = asyncio.get_running_loop()
         assert isinstance(loop, QuietLoop)
         for _ in range(_MANY):
             await loop.wait_quiet()
-            if self.clock.next_deadline is None:
+            if self.clock.next_deadline is None and self._taken_over_at is None:
                 self._judge_live()
             if self.waiting:
                 for event in self.waiting:
@@ -315,6 +370,7 @@ class Life:
                     self.power.cancel_next = scope
                 await act()
             if not scope.cancelled_caught:
+                self.power.check()
                 return
             await self._quiet()
         while True:
@@ -323,6 +379,7 @@ class Life:
             except JournalUnavailableError:
                 await self.clock.sleep(0.01)
             else:
+                self.power.check()
                 return
 
     # --- the supervisor
@@ -336,7 +393,7 @@ class Life:
         if self.scenario.settled is not None:
             await self._settle(session, self.scenario.settled)
         if self.scenario.stranger is not None:
-            tasks.start_soon(self._stranger, session, tasks)
+            tasks.start_soon(self._until_taken_over, self._stranger, session, tasks)
         for number, fate in enumerate(self.scenario.fates):
             if fixed_job(number).handle not in known:
                 await self._process(works, number, fate)
@@ -390,25 +447,24 @@ class Life:
 
         works.outbox.add(await teller.conclude(outcome, 0, lambda: None))
 
-    def _sees_outbox(self) -> None:
-        """Right after a commit of the store: what is in its outbox now."""
-        rows: dict[int, list[NewRecord]] = {}
-        for position, *row in self._connection.execute(SELECT_RECORDS).fetchall():
-            rows.setdefault(position, []).append(to_record(row))
-        units = self._connection.execute(SELECT_UNITS).fetchall()
-        self.witness.sees_outbox([PromisedUnit(handle, tuple(rows.get(position, ()))) for position, handle, _ in units])
+    def _sees_store(self) -> None:
+        """Right after a commit of the store: what is on its disk now."""
+        self._store = store_image(self._connection)
+        self._held = self._stored_units()
 
     def _stored_units(self) -> dict[tuple[UUID, ...], str | None]:
-        """The units that the store holds, each with the reason of its quarantine."""
+        """The units that the store holds, each with the reason of its quarantine; the witness has seen them."""
         if not self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'unit'").fetchall():
             return {}
         rows: dict[int, list[NewRecord]] = {}
         for position, *row in self._connection.execute(SELECT_RECORDS).fetchall():
             rows.setdefault(position, []).append(to_record(row))
-        return {
-            PromisedUnit(handle, tuple(rows.get(position, ()))).name: error
+        units = [
+            (PromisedUnit(handle, tuple(rows.get(position, ()))), error)
             for position, handle, error in self._connection.execute(SELECT_UNITS).fetchall()
-        }
+        ]
+        self.witness.sees_outbox([unit for unit, _ in units])
+        return {unit.name: error for unit, error in units}
 
     # --- the agent
 
@@ -486,7 +542,7 @@ class Life:
         loop = session.open_loop(LOOP_B, capacity=1)
         if loop not in self.loops:
             self.loops.append(loop)
-            tasks.start_soon(self._agent, loop)
+            tasks.start_soon(self._until_taken_over, self._agent, loop)
 
     async def _publishes(self, session: Session, event: Any) -> None:
         record = event_record(event)
