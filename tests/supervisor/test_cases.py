@@ -23,6 +23,9 @@ from lastword.notifier import ProcessCompleted, ProcessNotification, ProcessStar
 from lastword.supervisor import InvalidCommandError, Limits, SpawnFailedError
 
 S = ProcessState
+
+# A word that no other run on this machine has on its command lines.
+MARK = os.getpid()
 PYTHON = [sys.executable, "-IS"]
 
 
@@ -75,21 +78,21 @@ async def test_c08_a_forked_server_does_not_hold_up_the_end() -> None:
 async def test_c12_completion_leaves_no_children() -> None:
     """C12: twenty leaders that leave a child each: none is alive, and every exit code is the leader's."""
     async with supervising(limits=Limits(running_per_loop=20)) as supervisor:
-        jobs = [await supervisor.start("sleep 301.12 & exit 0", owner=OWNER) for _ in range(20)]
+        jobs = [await supervisor.start(f"sleep 301.{MARK}12 & exit 0", owner=OWNER) for _ in range(20)]
         outcomes = await supervisor.wait_all(jobs)
         assert {(outcome.exit_code, outcome.signal, outcome.state) for outcome in outcomes} == {(0, None, S.EXITED)}
-        assert running("301.12") == []
+        assert running(f"301.{MARK}12") == []
 
 
 async def test_c15_the_whole_tree_is_killed() -> None:
     """C15: children of children end with it."""
     async with supervising() as supervisor:
-        process = await supervisor.start("sh -c 'sh -c \"echo up; sleep 301.15; :\"; :'", owner=OWNER)
+        process = await supervisor.start(f"sh -c 'sh -c \"echo up; sleep 301.{MARK}15; :\"; :'", owner=OWNER)
         await wait_for_output(process, b"up")
         outcome = await process.stop()
         assert outcome is not None
         assert (outcome.state, outcome.signal) == (S.TERMINATED, signal.SIGTERM)
-        assert running("301.15") == []
+        assert running(f"301.{MARK}15") == []
 
 
 async def test_c22_wait_is_cancel_safe() -> None:
@@ -290,10 +293,10 @@ async def test_c70_cancelled_during_spawn() -> None:
     ) as supervisor:
         for step in range(50):
             with anyio.move_on_after(step * 0.0001):
-                await supervisor.start(["sleep", "301.70"], owner=OWNER)
+                await supervisor.start(["sleep", f"301.{MARK}70"], owner=OWNER)
         known = [process for process in supervisor.list(OWNER) if process.state is S.RUNNING]
-        await until(lambda: len(running("301.70")) == len([p for p in known if p.outcome is None]))
-    assert running("301.70") == []
+        await until(lambda: len(running(f"301.{MARK}70")) == len([p for p in known if p.outcome is None]))
+    assert running(f"301.{MARK}70") == []
     items = told(supervisor.outbox)
     started = {item.process.process_handle for item in items if isinstance(item, ProcessStarted)}
     completed = [item.process.process_handle for item in items if isinstance(item, ProcessCompleted)]

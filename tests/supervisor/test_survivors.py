@@ -7,6 +7,7 @@ import signal
 from typing import Any
 
 import anyio
+import psutil
 import pytest
 from supervising import OWNER, alive, output_of, supervising, until, wait_for_output
 
@@ -185,3 +186,22 @@ async def test_the_group_is_killed_before_its_leader_is_reaped(monkeypatch: pyte
         assert (await process.wait()).exit_code == 3
         (pid,) = await _pids(process)
         await until(lambda: not alive(pid))
+
+
+async def test_the_groups_number_is_its_own_whenever_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where only a number can name the group, the leader's zombie keeps that number until the last signal was sent."""
+    _no_exact_signals(monkeypatch)
+    states: list[str] = []
+    killpg = os.killpg
+
+    def looking(group: int, number: int) -> None:
+        states.append(psutil.Process(group).status())
+        killpg(group, number)
+
+    monkeypatch.setattr(os, "killpg", looking)
+    async with supervising() as supervisor:
+        process = await supervisor.start(f"sleep 300 {QUIET} & echo $!; exit 3", owner=OWNER)
+        assert (await process.wait()).exit_code == 3
+        (pid,) = await _pids(process)
+        await until(lambda: not alive(pid))
+    assert set(states) == {psutil.STATUS_ZOMBIE}
