@@ -112,7 +112,7 @@ class _Search:
             self.counts.schedules += state.ways
             for at in range(plan[-1].at + 1 if plan else 0, len(trace)):
                 for kind in self._kinds(state, number, plan, trace[at]):
-                    crash = ended.photographs[at] if kind is Kind.CRASH else None
+                    crash = ended.photographs[at] if kind is Kind.CRASH and ended.photographs else None
                     if crash is not None and number:
                         self.counts.kinds[Kind.CRASH] += 1
                         self._note(state, (*plan, Happening(at, kind)), trace, crash, found)
@@ -126,7 +126,7 @@ class _Search:
 
     async def _live(self, state: _State, number: int, plan: tuple[Happening, ...]) -> Ended:
         ground = GROUNDS[self._ground](state.disk.journal)
-        photographed = number < self._crashes
+        photographed = number < self._crashes and self._crashes > 1  # with one crash nothing relies on it
         life = Life(self._scenario, ground, state.disk, state.witness.copy(), number, plan, photographed=photographed)
         try:
             ended = await life.run()

@@ -58,7 +58,7 @@ from lastword.notifier import (
     TerminalReason,
     process_ids,
 )
-from lastword.session import Loop, Session, open_session
+from lastword.session import EventFilter, Loop, LoopScope, Session, open_session
 from lastword.session._records import event_record, notification_record
 from lastword.session.journal import Record
 from lastword.supervisor import Containment
@@ -204,6 +204,7 @@ class Life:
         self._store = disk.store
         self._held: dict[tuple[UUID, ...], str | None] = self._stored_units()
         self._last_offered: dict[UUID, int] = {}
+        self._heard: list[int] = []
         self._bugs = _BugHandler()
 
     async def run(self) -> Ended:
@@ -280,6 +281,7 @@ class Life:
                 if zombie is not None:
                     tasks.start_soon(self._zombie, *zombie)
                 tasks.start_soon(self._until_taken_over, self._agent, loop)
+                tasks.start_soon(self._until_taken_over, self._listen, session)
                 known = {record.handle for record in records}
                 tasks.start_soon(self._until_taken_over, self._producers, tasks, session, works, known)
                 tasks.start_soon(courier.run)
@@ -290,6 +292,8 @@ class Life:
                 demand(Promise.FENCED, stopped, "the journal was taken, and the courier has not noticed")
                 self.power.dead = True
                 raise Crash("taken over")
+            events = [row.seq for row in self.ground.ledger() if row.kind is RecordKind.EVENT and row.public]
+            demand(Promise.HEARD, self._heard == events, f"{events} is there, {self._heard} was heard")
             demand(Promise.OUTBOX_ENDS, not outbox.heads(), "all is quiet, and a unit waits in the outbox")
             self.loops.clear()
             # A closing that fails is a crash to whoever opens next, and crashes come here as everywhere.
@@ -500,6 +504,17 @@ class Life:
             event = fixed_job(_STRANGE + 1).event(LifecycleKind.STARTED, cause=Cause(command_id=command))
             await self._call("consuming event", lambda: session.publish_process_lifecycle(event))
         self.witness.sees_acknowledged(command)
+
+    async def _listen(self, session: Session) -> None:
+        """Somebody wants to hear everything, from the beginning."""
+        watch = session.watch(EventFilter(enduring=LoopScope.all()))
+        while True:
+            try:
+                delivery = await anext(watch)
+            except JournalUnavailableError:
+                await self.clock.sleep(0.01)
+            else:
+                self._heard.append(delivery.journal_seq)
 
     # --- other people
 

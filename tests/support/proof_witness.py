@@ -36,6 +36,7 @@ class Promise(StrEnum):
     FENCED = "an older holder writes nothing after a new one has opened"
     ONE_EPOCH_EACH = "each opening has one epoch, and nothing else has one"
     ANSWERS_HOLD = "what a producer was answered is so"
+    HEARD = "a watcher hears every public event there is, each once and in order"
     LIVE = "when all is quiet, every loop has on offer or in hand what the journal has pending for it"
     FORESEEN = "nothing fails in a way that nobody foresaw"
 
