@@ -93,8 +93,9 @@ class SpoolWriter:
     def append(self, data: memoryview) -> None:
         """Count `data`, and keep what the limit and the disk allow."""
         room = min(len(data), self._limit - self._kept)
-        # Once something was left out nothing can follow it: the file is [0, kept) without a hole.
-        if self._fault is None and self._kept == self._total and room > 0:
+        # What is left out is left out for good: the limit does not move, and a disk that failed is not trusted again.
+        # So the file is [0, kept) without a hole.
+        if self._fault is None and room > 0:
             self._keep(data[:room])
         self._total += len(data)
 

@@ -353,3 +353,17 @@ async def test_a_timeout_that_may_not_signal_settles_the_record(monkeypatch: pyt
         # It ends by itself at last, and is reaped.
         await until(lambda: not _children())
         assert process.outcome is outcome
+
+
+@pytest.mark.usefixtures("_short_kill_deadline")
+async def test_a_stop_that_failed_is_no_cause_of_what_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of it was delivered, so the timeout that ends the process later is the cause."""
+    async with supervising() as supervisor:
+        process = await supervisor.start("sleep 60", owner=OWNER, timeout=0.5)
+        with monkeypatch.context() as patch:
+            _refuse_signals(patch)
+            with pytest.raises(TeardownFailedError):
+                await process.stop(grace=0.0)
+        outcome = await process.wait()
+        assert (outcome.state, outcome.reason) == (S.TIMED_OUT, R.TIMED_OUT)
+        assert stop_requests(supervisor) == [R.TERMINATED]
