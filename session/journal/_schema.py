@@ -59,14 +59,14 @@ TIP = "SELECT max(seq) FROM record"
 KNOWN = "SELECT seq, fingerprint, loop_id FROM record WHERE record_id = ?"
 LAST_WORD = "SELECT seq FROM record WHERE subject = ? AND kind = 1 AND terminal = 1"
 NOTIFIED = "SELECT 1 FROM record WHERE subject = ? AND kind = 2 AND subject IS NOT NULL"
-CONSUMED = "SELECT 1 FROM record WHERE consumes = ?1 AND consumes IS NOT NULL AND (loop_id IS NULL OR loop_id IS ?2)"
+CONSUMED = "SELECT 1 FROM record WHERE consumes = ? AND consumes IS NOT NULL AND (loop_id IS NULL OR loop_id IS ?)"
 UNFINISHED_OF = "SELECT 1 FROM record WHERE subject = ? AND unfinished = 1"
 
 INSERT = (
     "INSERT INTO record (seq, record_id, kind, fingerprint, payload, loop_id, subject, terminal, consumes, public, "
     "waiting, unfinished) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-SETTLE = "UPDATE record SET waiting = NULL WHERE record_id = ?1 AND waiting = 1 AND (?2 IS NULL OR loop_id = ?2)"
+SETTLE = "UPDATE record SET waiting = NULL WHERE record_id = ? AND waiting = 1 AND loop_id = coalesce(?, loop_id)"
 FINISH = "UPDATE record SET unfinished = NULL WHERE subject = ? AND unfinished = 1"
 
 READ = f"SELECT {_COLUMNS} FROM record WHERE seq > ? ORDER BY seq LIMIT ?"  # noqa: S608 -- columns from above
