@@ -67,6 +67,14 @@ async def test_a_chatty_survivor_does_not_defer_the_end() -> None:
         assert len(data) == outcome.total_bytes == (await process.read_output(0, 1 << 20)).total
 
 
+async def test_a_survivor_that_is_never_silent_does_not_defer_the_end() -> None:
+    """At full speed there is no silence to wait for: the bound alone ends the draining."""
+    async with supervising() as supervisor:
+        process = await supervisor.start("yes & exit 3", owner=OWNER, output_limit=4096)
+        outcome = await process.wait()
+        assert (outcome.exit_code, outcome.output_open, outcome.survivors) == (3, True, 1)
+
+
 @pytest.mark.parametrize("exact", [True, False])
 async def test_kept_survivors_live_and_can_be_stopped(exact: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """They neither block nor die of SIGPIPE after the seal; a stop by the handle ends them and keeps the outcome."""
