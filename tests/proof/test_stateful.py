@@ -92,9 +92,7 @@ class Acts(RuleBasedStateMachine):
         super().__init__()
         self.model = Model()
         self.acknowledged: set[UUID] = set()
-        self.shaky = False
         self.age = 0
-        self.rows_when_lost = 0
         self.hosts: Hosts
 
     @initialize()
@@ -296,14 +294,12 @@ class Acts(RuleBasedStateMachine):
         """It is not there, reopening does not help."""
         self._count("journal down")
         self.host.journal.down = True
-        self.shaky = True
 
     @precondition(lambda self: self.host.journal.down)
     @rule()
     def find_the_journal(self) -> None:
         """It is there again."""
         self.host.journal.down = False
-        self.rows_when_lost = len(self.model.rows)
 
     @precondition(lambda self: self.age > 8)  # or nothing ever grows
     @rule()
@@ -422,29 +418,24 @@ class Acts(RuleBasedStateMachine):
             assert reason
         if self._unsound():
             return
-        # A window that could not be read is read again at the next commit, or when somebody receives.
-        self.shaky = self.shaky and len(self.model.rows) == self.rows_when_lost
         assert not self.hosts.outbox.waiting(), "all is quiet, and a unit waits"
-        for opened in self.host.loops.values():
-            pending = self.model.pending(opened.loop.loop_id)
-            assert opened.loop.held <= min(opened.loop.capacity, len(pending))
-            window = {row.record_id for row in pending[: opened.loop.capacity]}
-            for command in set(opened.notices) - window:
-                del opened.notices[command]  # settled by somebody else meanwhile
-        counts = {loop_id: len(self.model.pending(loop_id)) for loop_id in LOOPS}
+        # The question shows the session that the journal is there: what could not be read or told before is now.
         told = dict(self.portal.call(self.host.session.loops))
-        assert {loop_id: told.get(loop_id, 0) for loop_id in LOOPS} == counts
-        for opened in self.host.loops.values():
-            pending = self.model.pending(opened.loop.loop_id)
-            if not self.shaky:
-                assert opened.loop.held == min(opened.loop.capacity, len(pending))
+        self.portal.call(self.hosts.settle)
+        assert {loop_id: told.get(loop_id, 0) for loop_id in LOOPS} == {
+            loop_id: len(self.model.pending(loop_id)) for loop_id in LOOPS
+        }
+        for loop_id, opened in self.host.loops.items():
+            window = [row.record_id for row in self.model.pending(loop_id)[: opened.loop.capacity]]
+            assert opened.loop.held == len(window)
+            for command in set(opened.notices) - set(window):
+                del opened.notices[command]  # settled by somebody else meanwhile
 
     # --- small acts
 
     def _after_opening(self) -> None:
         self._explain()
         self.host.fence = max(row.seq for row in self.model.rows if row.kind is RecordKind.FENCE)
-        self.shaky = False
         self.age = 0
         self.watch: Watch = self.host.session.watch(EVERYTHING, after=self.watched)
 
@@ -484,7 +475,7 @@ class Acts(RuleBasedStateMachine):
 
     def _untouched(self) -> bool:
         """Whether nothing else is under way, so that the next call's answer is the model's."""
-        return not self._unsound() and not self.shaky and not self.hosts.outbox.waiting()
+        return not self._unsound() and not self.hosts.outbox.waiting()
 
     def _call(self, act: Callable[[], Awaitable[object]], new: Any, *, cancelled: bool) -> object:
         """Do it; what the ledger has afterwards must be explained by it, or by the outbox."""
