@@ -20,7 +20,7 @@ from ..notifier import JournalFencedError, LastwordError, RecordKind
 from ..notifier._crashpoints import CrashPoint, reached
 from ._hub import Hub
 from ._inbox import Inbox
-from ._keeper import Committed, Fenced, Load, Loaded, LoadFailed, Recovered, Step
+from ._keeper import Committed, Fenced, Load, Loaded, LoadFailed, Readable, Step, Writable
 
 logger = logging.getLogger(__name__)
 
@@ -103,8 +103,9 @@ class CommitHandler:
                     self._failing.add(inbox)
             case Fenced():
                 self.fence(step.error)
-            case Recovered():
+            case Readable():
                 self._retry_loads()
+            case Writable():
                 self._recovered()
 
     def _committed(self, step: Committed) -> None:

@@ -48,7 +48,7 @@ class SessionObserver:
         """All `capacity` notices of the loop are in hand and none is acknowledged: it is told nothing until one is."""
 
     def journal_recovered(self) -> None:
-        """The journal was opened again after a fault: whoever waits to try again may try now (`Courier.wake`)."""
+        """A write was committed after one had failed: whoever waits to try again may try now (`Courier.wake`)."""
 
 
 class Core:

@@ -12,6 +12,7 @@ Rules
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import logging
 from collections import Counter, deque
@@ -112,11 +113,20 @@ class Fenced:
 
 
 @attrs.frozen
-class Recovered:
-    """The journal could be opened again after a fault."""
+class Readable:
+    """Reading works again, after it had failed."""
 
 
-Step: TypeAlias = Committed | Loaded | LoadFailed | Fenced | Recovered
+@attrs.frozen
+class Writable:
+    """A write was committed, after one had failed.
+
+    Only that: a full disk can be opened and read as often as one likes, and whoever was told that it is back would try,
+    fail, have it opened again, be told, and never rest.
+    """
+
+
+Step: TypeAlias = Committed | Loaded | LoadFailed | Fenced | Readable | Writable
 
 
 @attrs.frozen
@@ -137,7 +147,7 @@ class Keeper:
         self._cursor = 0
         self._open = False
         self._broken = False
-        self._ailing = False  # something has failed, and nothing was committed since
+        self._unread = self._unwritten = False  # a read, a write has failed, and none has succeeded since
         self._fenced: JournalFencedError | None = None
         self._steps: deque[Step] = deque()
 
@@ -175,14 +185,17 @@ class Keeper:
             return [outcome for unit in units for outcome in self._append([unit])]
 
     def _commit(self, units: list[tuple[NewRecord, ...]]) -> list[list[AppendResult]]:
-        results = self._journal.append_many(units)
+        try:
+            results = self._journal.append_many(units)
+        except JournalUnavailableError:
+            self._unwritten = True
+            raise
         reached(CrashPoint.COMMITTED)
-        if self._ailing:
-            # Only now: a full disk can be opened and read as often as one likes, and whoever was told that it is back
-            # would try, fail, have it opened again, be told, and never rest.
-            self._ailing = False
-            self._steps.append(Recovered())
+        if self._unwritten:
+            self._unwritten = False
+            self._steps.append(Writable())
         self._tell_committed()
+        self._note_readable()
         return results
 
     def _tell_committed(self) -> None:
@@ -213,7 +226,7 @@ class Keeper:
                 case Open():
                     return self._first_open(job)
                 case Ask():
-                    return self._steadily(lambda: job.question(self._journal))
+                    return self._read(job.question)
                 case Load():
                     self._load(job)
                     return None
@@ -235,10 +248,24 @@ class Keeper:
         self._open = True
         return Opened(session_id, self._epoch, result.seq)
 
+    def _read(self, question: Callable[[Journal], T]) -> T:
+        try:
+            answer = self._steadily(lambda: question(self._journal))
+        except JournalUnavailableError:
+            self._unread = True
+            raise
+        self._note_readable()
+        return answer
+
+    def _note_readable(self) -> None:
+        if self._unread:
+            self._unread = False
+            self._steps.append(Readable())
+
     def _load(self, job: Load) -> None:
         try:
             # One more than there is room for: so it is known whether there are further ones.
-            rows = self._steadily(lambda: self._journal.pending(job.loop_id, job.after, job.limit + 1))
+            rows = self._read(lambda journal: journal.pending(job.loop_id, job.after, job.limit + 1))
         except LastwordError:
             self._steps.append(LoadFailed(job.loop_id, job.ticket))
         else:
@@ -251,11 +278,15 @@ class Keeper:
                 self._ensure_sound()
                 return action()
             except JournalUnavailableError:
-                self._broken = self._ailing = True
+                self._broken = True
                 self._ensure_sound()
                 return action()
         except JournalUnavailableError:
             self._broken = True
+            # What the fault has left in the journal is told now if it can be: whoever asked may be gone, and nobody
+            # else may come for a long time.
+            with contextlib.suppress(JournalUnavailableError, JournalFencedError):
+                self._ensure_sound()
             raise
         except JournalFencedError as error:
             if self._fenced is None:

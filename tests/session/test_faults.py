@@ -59,6 +59,21 @@ async def test_an_unknown_commit_is_asked_again_by_id(ground: Ground, fault: str
         assert await session.loops() == []
 
 
+async def test_what_an_unknown_commit_left_is_told_although_nobody_calls_again(ground: Ground) -> None:
+    """Both tries seemed to fail, and one did not; whoever asked has gone, and the loop is told all the same."""
+    journal = FaultyJournal(ground.journal())
+    job = Job()
+    async with ground.open(journal=journal) as session:
+        loop = session.open_loop()
+        await session.loops()
+        journal.faults.extend(["before", "after"])
+        with pytest.raises(JournalUnavailableError):
+            await session.deliver(job.end_unit())
+        with anyio.fail_after(30):
+            notice = await loop.receive()
+        assert notice.notification == job.notification()
+
+
 async def test_what_a_lost_commit_had_written_is_told_after_the_reopening(ground: Ground) -> None:
     """The producer gives up after an unknown commit; the loop and the subscribers learn of it all the same, once."""
     journal = FaultyJournal(ground.journal())
