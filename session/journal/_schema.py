@@ -7,15 +7,13 @@ Rules
 - The UNIQUE index on `record_id` is the idempotency index; that on `subject` where `terminal` makes a second last word
   impossible, whatever the code above it does.
 - Where an order by `seq` would tempt the planner to walk the history, the index is named (INDEXED BY).
+- A change of the tables is a new step, never a change of an old one: files of every version are out there.
 - UUIDs are 16-byte blobs: a third of the text's size, and time-ordered ones keep the index local.
 """
 
 from __future__ import annotations
 
-VERSION = 1
-
-CREATE = f"""
-BEGIN IMMEDIATE;
+CREATE = """
 CREATE TABLE session (
     id BLOB NOT NULL,
     epoch INTEGER NOT NULL
@@ -45,9 +43,16 @@ CREATE TRIGGER written_is_written
 CREATE TRIGGER written_stays
     BEFORE DELETE ON record
     BEGIN SELECT RAISE(ABORT, 'a record never goes'); END;
-PRAGMA user_version = {VERSION};
-COMMIT;
 """
+
+
+def steps() -> tuple[str, ...]:
+    """What leads from each version to the next, from the empty file's (0) on; a step, once released, is final."""
+    return (CREATE,)
+
+
+VERSION = len(steps())
+
 
 _COLUMNS = "seq, record_id, kind, payload, loop_id, subject, terminal, consumes, public"
 

@@ -144,7 +144,7 @@ class SqliteJournal:
             return None
         connection = sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
         with contextlib.closing(connection):
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            version = _version(connection)
             if version > sql.VERSION:
                 raise JournalTooNewError(version, sql.VERSION)
             if version == 0:
@@ -155,9 +155,7 @@ class SqliteJournal:
         self.close()
         connection = connect(self._path)
         try:
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if version == 0:
-                _create(connection)
+            _migrate(connection)
             self._identity = _identity(self._path)
         except BaseException:
             connection.close()
@@ -270,16 +268,32 @@ def _write_anew(connection: sqlite3.Connection) -> None:
         raise JournalUnavailableError("reopening the journal: another program is reading it; let it finish")
 
 
-def _create(connection: sqlite3.Connection) -> None:
-    """Make the tables, all or none; a second opener that came at the same moment finds them made."""
-    try:
-        connection.executescript(sql.CREATE)
-    except sqlite3.Error:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version != sql.VERSION:
-            raise
+def _migrate(connection: sqlite3.Connection) -> None:
+    """Bring an older or empty file to this version: each step whole, with the number that says so, or not at all."""
+    steps = sql.steps()
+    while _version(connection) < len(steps):
+        with _transaction(connection):
+            version = _version(connection)  # a second opener that came at the same moment may have done it by now
+            if version < len(steps):
+                for statement in _statements(steps[version]):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {version + 1}")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def _statements(script: str) -> Generator[str]:
+    """The statements of a script, one by one: `executescript` would end the transaction that they are to be in."""
+    statement = ""
+    for part in script.split(";"):
+        statement += f"{part};"
+        if sqlite3.complete_statement(statement):  # a trigger has semicolons of its own
+            if statement.strip() != ";":
+                yield statement
+            statement = ""
 
 
 def _session(connection: sqlite3.Connection) -> tuple[UUID | None, int]:

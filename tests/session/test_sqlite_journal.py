@@ -151,6 +151,56 @@ def test_a_newer_file_is_refused_untouched(path: Path) -> None:
     assert _snapshot(copy) == before
 
 
+NEXT_STEP = """
+ALTER TABLE record ADD COLUMN note TEXT;
+CREATE TABLE noted (seq INTEGER PRIMARY KEY) STRICT;
+CREATE TRIGGER noted_when_written AFTER INSERT ON record
+    BEGIN INSERT INTO noted VALUES (new.seq); UPDATE record SET waiting = waiting WHERE seq = new.seq; END;
+"""
+
+
+def _release(monkeypatch: pytest.MonkeyPatch, *more: str) -> None:
+    """Pretend that a later version, with these steps, is the one at work."""
+    steps = (*schema.steps(), *more)
+    monkeypatch.setattr(schema, "steps", lambda: steps)
+    monkeypatch.setattr(schema, "VERSION", len(steps))
+
+
+def test_an_older_file_is_migrated_with_all_that_is_in_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records, epoch and pending notices stay; what the later version adds works, triggers too."""
+    journal = SqliteJournal(path)
+    journal.open(SESSION)
+    journal.append_many([Job().end_unit()])
+    before = journal.read(0, 100)
+    journal.close()
+    _release(monkeypatch, NEXT_STEP, "CREATE INDEX noted_by ON record (note);")
+    for epoch in (2, 3):
+        assert SqliteJournal(path).held_session() == SESSION
+        journal = SqliteJournal(path)
+        assert journal.open(SESSION) == epoch
+        assert journal.read(0, len(before)) == before
+        journal.close()
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (3,)
+        assert connection.execute("SELECT seq FROM noted").fetchall() == [(4,), (5,)]
+    assert not verify(path).problems
+
+
+def test_a_migration_that_fails_leaves_the_file_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step is whole or not there, and the file still opens with the version that wrote it."""
+    journal = SqliteJournal(path)
+    journal.open(SESSION)
+    journal.close()
+    with monkeypatch.context() as later:
+        _release(later, NEXT_STEP + "CREATE TABLE noted (again INTEGER);")
+        with pytest.raises(JournalUnavailableError):
+            SqliteJournal(path).open(SESSION)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+        assert connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'noted'").fetchall() == []
+    assert SqliteJournal(path).open(SESSION) == 2
+
+
 async def test_another_sessions_file_is_refused_by_the_session_too(path: Path) -> None:
     """One journal holds one session; opening it without an id takes that session up."""
     async with open_session(SqliteJournal(path)) as session:
