@@ -294,6 +294,7 @@ class Acts(RuleBasedStateMachine):
         """It is not there, reopening does not help."""
         self._count("journal down")
         self.host.journal.down = True
+        self.was_down = True
 
     @precondition(lambda self: self.host.journal.down)
     @rule()
@@ -416,15 +417,21 @@ class Acts(RuleBasedStateMachine):
             answers, _ = self.model.answer(self.hosts.outbox.units[position].records)
             assert set(answers) & {"Collision", "SecondTerminal"}, "a unit was quarantined without need"
             assert reason
-        if self._unsound():
+        if self.host.journal.down:
             return
         assert not self.hosts.outbox.waiting(), "all is quiet, and a unit waits"
+        if not self.was_down:
+            self._check_windows()
         # The question shows the session that the journal is there: what could not be read or told before is now.
         told = dict(self.portal.call(self.host.session.loops))
         self.portal.call(self.hosts.settle)
         assert {loop_id: told.get(loop_id, 0) for loop_id in LOOPS} == {
             loop_id: len(self.model.pending(loop_id)) for loop_id in LOOPS
         }
+        self.was_down = False
+        self._check_windows()
+
+    def _check_windows(self) -> None:
         for loop_id, opened in self.host.loops.items():
             window = [row.record_id for row in self.model.pending(loop_id)[: opened.loop.capacity]]
             assert opened.loop.held == len(window)
@@ -437,6 +444,7 @@ class Acts(RuleBasedStateMachine):
         self._explain()
         self.host.fence = max(row.seq for row in self.model.rows if row.kind is RecordKind.FENCE)
         self.age = 0
+        self.was_down = False
         self.watch: Watch = self.host.session.watch(EVERYTHING, after=self.watched)
 
     def _bring_everything_home(self) -> None:

@@ -27,7 +27,7 @@ class Search:
 
 # On disk a life costs three times as much, so it is searched less deeply.
 SEARCHES = (Search("memory", 1, 0), Search("memory", 0, 1), Search("disk", 1, 0))
-FULL_SEARCHES = (Search("memory", 3, 0), Search("memory", 1, 1), Search("disk", 2, 0))
+FULL_SEARCHES = (Search("memory", 3, 0), Search("memory", 1, 1), Search("memory", 0, 2), Search("disk", 2, 0))
 
 # Of the stateful model, on each backend; each example has at most so many steps.
 EXAMPLES, FULL_EXAMPLES = 30, 300
