@@ -84,30 +84,30 @@ class Agent:
 
     def __init__(self, runtime: lastword.Runtime, diary: Diary, folder: Path) -> None:
         self.runtime = runtime
-        self._diary = diary
-        self._folder = folder
+        self.diary = diary
+        self.folder = folder
         self._in_hand = 0
 
     async def sleeper(self) -> None:
         """Start a job that outlives this life if nobody stops it."""
-        lock = shlex.quote(str(self._folder / "awake"))
+        lock = shlex.quote(str(self.folder / "awake"))
         process = await self.runtime.start(f"exec flock -s {lock} true", background=True)
-        self._diary.say("started", handle=process.handle, command=str(process.command_id), code=None)
+        self.diary.say("started", handle=process.handle, command=str(process.command_id), code=None)
 
     async def job(self, code: int) -> None:
         """Start a job that leaves a mark and exits with `code`, and wait for it."""
-        mark = shlex.quote(str(self._folder / "ran"))
+        mark = shlex.quote(str(self.folder / "ran"))
         process = await self.runtime.start(f": > {mark}; exit {code}")
-        self._diary.say("started", handle=process.handle, command=str(process.command_id), code=code)
+        self.diary.say("started", handle=process.handle, command=str(process.command_id), code=code)
         outcome = await process.wait()
-        self._diary.say("ended", handle=process.handle, state=outcome.state.name, code=outcome.exit_code)
+        self.diary.say("ended", handle=process.handle, state=outcome.state.name, code=outcome.exit_code)
 
     async def consume(self) -> None:
         """Receive and settle, for ever."""
         async for notice in self.runtime.loop:
             self._in_hand += 1
             told = notice.notification
-            self._diary.say(
+            self.diary.say(
                 "told",
                 command=str(told.command_id),
                 handle=told.process_handle,
@@ -116,14 +116,22 @@ class Agent:
                 seq=notice.journal_seq,
                 again=notice.redelivered,
             )
-            await notice.ack()
-            self._diary.say("acked", command=str(told.command_id))
+            await self.settle(notice)
+            self.diary.say("acked", command=str(told.command_id))
             self._in_hand -= 1
+
+    async def settle(self, notice: lastword.Notice) -> None:
+        """Acknowledge."""
+        await notice.ack()
 
     async def at_rest(self) -> None:
         """Until nothing is on its way: all is journaled, marked, received and settled."""
-        while self._in_hand or await self.runtime.pending():  # noqa: ASYNC110 -- several things, and none tells
+        while self._in_hand or await self.pending():  # noqa: ASYNC110 -- several things, and none tells
             await anyio.sleep(0.001)
+
+    async def pending(self) -> int:
+        """How many deliveries are not finished."""
+        return len(await self.runtime.pending())
 
 
 async def live(plan: Plan) -> None:
