@@ -35,16 +35,18 @@ class Transcript:
     """Lines that are there after any crash: `add` returns once its line is on disk."""
 
     def __init__(self, path: Path) -> None:
-        text = path.read_bytes() if path.exists() else b""
-        whole = text[: text.rfind(b"\n") + 1]  # a line that the last life could not finish was never said
+        path.touch()
+        text = path.read_bytes()
+        whole = text[: text.rfind(b"\n") + 1]
+        os.truncate(path, len(whole))  # a line that the last life could not finish was never said
         self.lines: list[dict[str, str]] = [json.loads(line) for line in whole.splitlines()]
-        self._file = path.open("ab")
-        self._file.truncate(len(whole))
+        self._path = path
 
     def add(self, **line: str) -> None:
-        self._file.write(json.dumps(line).encode() + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with self._path.open("ab") as file:
+            file.write(json.dumps(line).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
         self.lines.append(line)
 
     def knows(self, command_id: str) -> bool:
@@ -65,7 +67,7 @@ async def learn(notice: lastword.Notice, runtime: lastword.Runtime, transcript: 
     else:
         process = runtime.supervisor.get(said.process_handle, runtime.loop)
         output = (await process.read_output()).text.text.strip()
-        print(f"   {process.name}: {said.state.name.lower()} {output}")
+        print(f"   {process.name}: {said.state.name.lower()} {output}".rstrip())
         transcript.add(ended=str(said.command_id), step=process.name, state=said.state.name, output=output)
     await notice.ack()  # only now: it is in the transcript
 
