@@ -5,7 +5,7 @@ Theory of operation
   so that one that fails takes no other with it, and all of a batch are committed at once.
 - `save` is idempotent: a row is put forward to the record's state or left alone where it is further already, and units
   are keyed by their position.  So after an unknown outcome the same call is simply made again.
-- A commit that failed is unknown: the connection is dropped, and the next batch opens a new one.
+- A commit that failed is unknown: the connection is dropped, and the next batch opens a new one, whose log begins anew.
 - What can wait (delivery marks, evictions) is an errand: it rides on the next batch, and on the last one at closing.
 """
 
@@ -60,6 +60,8 @@ class Store:
         self._connection: sqlite3.Connection | None = None
         try:
             self._connection = connect(path)
+            # A log that an earlier process has left: see `_reconnect`.
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             _prepare(self._connection, session_id)
         except BaseException as error:
             self._drop()
@@ -149,7 +151,7 @@ class Store:
 
     def _handle(self, jobs: Sequence[_Job]) -> list[object | Failed]:
         if self._connection is None:
-            self._connection = connect(self._path)
+            self._connection = _reconnect(self._path)
         connection = self._connection
         errands = [self._errands.popleft() for _ in range(len(self._errands))]
         try:
@@ -178,6 +180,23 @@ class Store:
         if connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
+
+
+def _reconnect(path: Path | None) -> sqlite3.Connection:
+    """Open the store again after a fault, with an empty log.
+
+    A sync that has failed may have left the log's pages clean in the system's cache and absent from the disk: they read
+    well, no later sync writes them, and a power cut takes every commit that was appended behind them.
+    """
+    connection = connect(path)
+    try:
+        (busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise sqlite3.OperationalError("another program is reading the store; let it finish")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _prepare(connection: sqlite3.Connection, session_id: UUID) -> None:

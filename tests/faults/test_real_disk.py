@@ -11,6 +11,7 @@ missing, and nothing that had happened is untold.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -115,6 +116,23 @@ def test_a_call_that_fails_is_told_and_outlasted(injection: Injection, hosts: Ho
     assert failed, "no call was made to fail"
 
 
+@pytest.mark.parametrize("last", [6, 7, 8])
+@pytest.mark.parametrize("file", FILES)
+def test_nothing_is_built_on_what_a_failed_sync_has_left(file: str, last: int, hosts: Hosts, tmp_path: Path) -> None:
+    """After a failed sync the log begins anew: its old pages may be absent from the disk, and no later sync helps.
+
+    A commit that was appended behind them would be durable in name only: a power cut takes the log from there on.
+    """
+    _need_strace()
+    failed, _ = _inject(
+        Injection(file=file, call="fdatasync", error="EIO", first=6, last=last), "asyncio", hosts, tmp_path, "pwrite64"
+    )
+    assert failed
+    _, _, after = (tmp_path / "trace").read_text().rpartition("(INJECTED)")
+    offsets = [int(written[1]) for written in re.finditer(r", (\d+)\) += \d+$", after, re.MULTILINE)]
+    assert offsets[0] == 0
+
+
 @pytest.mark.prove
 @pytest.mark.timeout(FULL_TIMEOUT_SECONDS)
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -136,11 +154,20 @@ def _need_strace() -> None:
     need("strace", "strace", "-f", "-qq", "-o", "/dev/null", "-e", "inject=fdatasync:error=EIO", "true")
 
 
-def _inject(injection: Injection, backend: str, hosts: Hosts, folder: Path) -> tuple[int, list[dict[str, Any]]]:
-    """One life with that fault; how many calls failed by it, and what the host was told."""
+def _inject(
+    injection: Injection, backend: str, hosts: Hosts, folder: Path, *also: str
+) -> tuple[int, list[dict[str, Any]]]:
+    """One life with that fault; how many calls failed by it, and what the host was told; `also` are traced, too."""
     trace = folder / "trace"
     when = f"inject={injection.call}:error={injection.error}:when={injection.first}..{injection.last}"
-    watched = ("-e", f"trace={injection.call}", "-e", when, "-P", str(folder / "state" / injection.file))
+    watched = (
+        "-e",
+        f"trace={','.join((injection.call, *also))}",
+        "-e",
+        when,
+        "-P",
+        str(folder / "state" / injection.file),
+    )
     _live("strace", "-f", "-qq", "--seccomp-bpf", "-o", str(trace), *watched, *HOST, "endure", str(folder), backend)
     refused, _ = _come_home(folder, hosts)
     return trace.read_text().count("(INJECTED)"), refused
