@@ -6,6 +6,7 @@ fail or are lost, the journal is down, the power goes, and older holders try to 
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
@@ -55,7 +56,7 @@ LOOPS = (MAIN, LOOP_A)
 JOBS = [fixed_job(number, LOOPS[number % 2]) for number in range(8)]
 
 # A buffer so short that a subscriber lags within an example.
-BUFFER = 3
+BUFFER = 2
 
 jobs = st.sampled_from(JOBS)
 loop_ids = st.sampled_from(LOOPS)
@@ -93,6 +94,7 @@ class Acts(RuleBasedStateMachine):
         self.model = Model()
         self.acknowledged: set[UUID] = set()
         self.age = 0
+        self.started = 0
         self.hosts: Hosts
 
     @initialize()
@@ -362,6 +364,16 @@ class Acts(RuleBasedStateMachine):
         self.portal.call(act)
         self._explain()
         self.host.read_until = len(self.model.rows)
+
+    @precondition(lambda self: self.host.subscription is not None and not self.host.journal.down)
+    @rule(count=st.integers(1, BUFFER + 2))
+    def burst(self, count: int) -> None:
+        """Processes start faster than somebody who listens can read."""
+        self._count("bursts")
+        for _ in range(count):
+            self.started += 1
+            new = fixed_job(1000 + self.started).start_unit()
+            self._call(functools.partial(self.host.session.deliver, new), new, cancelled=False)
 
     @precondition(lambda self: self.host.subscription is not None and not self._unsound())
     @rule()
