@@ -374,11 +374,15 @@ class Acts(RuleBasedStateMachine):
             self.started += 1
             new = fixed_job(1000 + self.started).start_unit()
             self._call(functools.partial(self.host.session.deliver, new), new, cancelled=False)
+        self._read_subscription()
 
     @precondition(lambda self: self.host.subscription is not None and not self._unsound())
     @rule()
     def read_subscription(self) -> None:
         """It hears each event once and in order; one that lagged is told from where to resume."""
+        self._read_subscription()
+
+    def _read_subscription(self) -> None:
         host = self.host
         subscription = host.subscription
         assert subscription is not None

@@ -30,7 +30,7 @@ SEARCHES = (Search("memory", 1, 0), Search("memory", 0, 1), Search("disk", 1, 0)
 FULL_SEARCHES = (Search("memory", 3, 0), Search("memory", 1, 1), Search("memory", 0, 2), Search("disk", 2, 0))
 
 # Of the stateful model, on each backend; each example has at most so many steps.
-EXAMPLES, FULL_EXAMPLES = 30, 300
+EXAMPLES, FULL_EXAMPLES = 20, 200
 STEPS, FULL_STEPS = 50, 50
 
 
