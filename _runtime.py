@@ -24,9 +24,9 @@ from uuid import UUID
 
 import anyio
 import attrs
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskGroup
 
-from .notifier import Clock, Courier, Owner, SystemClock, first_of, new_uuid7
+from .notifier import Clock, Courier, OutboxUnit, Owner, SystemClock, Verdict, first_of, new_uuid7
 from .session import Loop, Session, SessionObserver, open_session
 from .session.journal import Journal, MemoryJournal, SqliteJournal
 from .supervisor import (
@@ -71,6 +71,19 @@ class PendingDelivery:
     attempts: int = 0
     status: Literal["waiting", "quarantined", "unacknowledged"]
     last_error: str | None = None
+
+
+class Observer(SessionObserver):
+    """Is told what an operator may want to see; override what you need.
+
+    Called in the event loop, so return at once.  What it raises is logged, and stops nothing.
+    """
+
+    def unit_judged(self, unit: OutboxUnit, verdict: Verdict, error: Exception | None) -> None:
+        """The courier has offered `unit` to the journal once more; `error` is what was raised, where something was.
+
+        QUARANTINED: it can never be journaled, and is kept and listed by `Runtime.pending`.
+        """
 
 
 class StartOptions(TypedDict, total=False):
@@ -159,6 +172,7 @@ def open_runtime(
     limits: Limits | None = None,
     journal: Journal | str | None = None,
     require: Containment | None = None,
+    observer: Observer | None = None,
     clock: Clock | None = None,
     rng: Random | None = None,
 ) -> AbstractAsyncContextManager[Runtime, None]:
@@ -171,10 +185,12 @@ def open_runtime(
     - `journal`: a backend, or a URL ("sqlite:///relative/or//absolute.db"); None: `journal.db` in the directory.  One
       that outlives the block needs a directory that does, too.
     - `require`: the weakest containment that is accepted.
+    - `observer`: is told what an operator may want to see.
     - `clock`, `rng`: where time and jitter come from; for tests.
 
     Leaving the block stops every process (reason `runner_shutdown`), journals their last words and closes; it takes at
-    most the grace and a few seconds, outlasts cancellation, and re-raises what the block raised as it is.
+    most the grace and ten seconds, outlasts cancellation, and re-raises what the block raised as it is.  What the
+    journal could not take by then is told at the next opening; without a directory there is none, and it is lost.
 
     Raises `DirectoryInUseError` where a live runtime has the directory, `SupervisorError` (invalid_settings,
     manifest_corrupt, lifetime_enforcement_unavailable), and the journal's errors.  Cancelled while opening: nothing is
@@ -187,6 +203,7 @@ def open_runtime(
             limits=limits,
             journal=_choose_journal(directory, journal),
             require=require,
+            observer=Observer() if observer is None else observer,
             clock=SystemClock() if clock is None else clock,
             rng=Random() if rng is None else rng,  # noqa: S311 -- spreads retries, guards nothing
         )
@@ -202,6 +219,7 @@ class _Plan:
     limits: Limits | None
     journal: Journal | None
     require: Containment | None
+    observer: Observer
     clock: Clock
     rng: Random
 
@@ -215,24 +233,33 @@ def _choose_journal(directory: str | PathLike[str] | None, journal: Journal | st
             )
         journal = SqliteJournal(journal.removeprefix(_SQLITE_URL))
     if directory is None:
-        if isinstance(journal, SqliteJournal):
+        if journal is not None and not isinstance(journal, MemoryJournal):
             raise SupervisorError(
                 ErrorCode.INVALID_SETTINGS,
-                "a durable journal needs a durable directory, or what is not yet journaled is lost: give one",
+                "a journal that outlives the block needs a directory that does, or what is not yet journaled is lost: "
+                "give one, or leave the journal out",
             )
         return MemoryJournal() if journal is None else journal
     return journal
 
 
-class _Recovery(SessionObserver):
-    """Tells the courier that the journal is back, so that no backoff is waited out for nothing."""
+class _Relay(Observer):
+    """Tells the courier that the journal is back, and the host's observer everything."""
 
-    def __init__(self) -> None:
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
         self.courier: Courier | None = None
+
+    def loop_stuck(self, loop_id: UUID, capacity: int) -> None:
+        self._observer.loop_stuck(loop_id, capacity)
 
     def journal_recovered(self) -> None:
         if self.courier is not None:
-            self.courier.wake()
+            self.courier.wake()  # so that no backoff is waited out for nothing
+        self._observer.journal_recovered()
+
+    def unit_judged(self, unit: OutboxUnit, verdict: Verdict, error: Exception | None) -> None:
+        self._observer.unit_judged(unit, verdict, error)
 
 
 class _RuntimeManager(AbstractAsyncContextManager[Runtime, None]):
@@ -240,20 +267,27 @@ class _RuntimeManager(AbstractAsyncContextManager[Runtime, None]):
 
     def __init__(self, plan: _Plan) -> None:
         self._plan = plan
-        self._leave = anyio.Event()
         self._group: TaskGroup | None = None
+        self._runtime: Runtime | None = None
+        self._opened = anyio.Event()
+        self._leave = anyio.Event()
 
     async def __aenter__(self) -> Runtime:
         if self._group is not None:
             raise RuntimeError("this runtime was opened before; call open_runtime() for another one")
         self._group = anyio.create_task_group()
         await self._group.__aenter__()
+        # Not `TaskGroup.start`: its hand-over can be cancelled after the task has shielded itself, and then each would
+        # wait for the other.  Here the task looks at `_leave` when it is open, whatever has become of us meanwhile.
+        self._group.start_soon(self._serve)
         try:
-            runtime: Runtime = await self._group.start(self._serve)
+            await self._opened.wait()
         except BaseException as error:
+            self._leave.set()
             await self._join(error)
             raise
-        return runtime
+        assert self._runtime is not None  # noqa: S101 -- there before `_opened` is set
+        return self._runtime
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -278,7 +312,7 @@ class _RuntimeManager(AbstractAsyncContextManager[Runtime, None]):
             # The block's own error is what its author looks for; ours must not be lost behind it.
             logger.exception("closing the runtime has failed", exc_info=ours[0])
 
-    async def _serve(self, *, task_status: TaskStatus[Runtime]) -> None:
+    async def _serve(self) -> None:
         plan = self._plan
         with anyio.CancelScope() as scope:
             async with AsyncExitStack() as stack:
@@ -287,14 +321,14 @@ class _RuntimeManager(AbstractAsyncContextManager[Runtime, None]):
                     hold = hold_directory(plan.directory, session_id=session_id, new_id=new_uuid7)
                     held = stack.enter_context(hold)
                     path, session_id = held.path, held.session_id
-                recovery = _Recovery()
+                relay = _Relay(plan.observer)
                 session = await stack.enter_async_context(
                     open_session(
                         _journal_of(plan, path),
                         session_id=session_id,
                         clock=plan.clock,
                         rng=plan.rng,
-                        observer=recovery,
+                        observer=relay,
                     )
                 )
                 supervisor = await stack.enter_async_context(
@@ -307,12 +341,11 @@ class _RuntimeManager(AbstractAsyncContextManager[Runtime, None]):
                         rng=plan.rng,
                     )
                 )
-                courier = Courier(supervisor.outbox, session, clock=plan.clock, rng=plan.rng)
-                recovery.courier = courier
+                relay.courier = Courier(supervisor.outbox, session, clock=plan.clock, rng=plan.rng, observer=relay)
                 scope.shield = True
-                await self._deliver(Runtime(session, supervisor), courier, task_status)
+                await self._deliver(Runtime(session, supervisor), relay.courier)
 
-    async def _deliver(self, runtime: Runtime, courier: Courier, task_status: TaskStatus[Runtime]) -> None:
+    async def _deliver(self, runtime: Runtime, courier: Courier) -> None:
         """Hand the runtime over, and bring every last word home until the block is left and they are all there."""
         supervisor = runtime.supervisor
         fenced = anyio.Event()
@@ -323,11 +356,16 @@ class _RuntimeManager(AbstractAsyncContextManager[Runtime, None]):
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run)
-            task_status.started(runtime)
+            self._runtime = runtime
+            self._opened.set()
             await self._leave.wait()
             await supervisor.aclose()
             await first_of(supervisor.outbox.wait_empty, fenced.wait, lambda: self._plan.clock.sleep(DELIVERY_SECONDS))
             tasks.cancel_scope.cancel()
+        waiting = len(supervisor.outbox.heads())
+        if waiting:
+            rest = "are lost with it" if self._plan.directory is None else "are kept, and told when it is opened again"
+            logger.error("closed with the last words of %d processes not journaled; they %s", waiting, rest)
 
 
 def _journal_of(plan: _Plan, path: Path | None) -> Journal:

@@ -23,7 +23,7 @@ import attrs
 
 from ._clock import Clock
 from ._crashpoints import CrashPoint, reached
-from ._errors import JournalFencedError
+from ._errors import JournalFencedError, LastwordError
 from ._first import first_of
 from ._outbox import Outbox, OutboxUnit
 from ._ports import DeliverySink
@@ -168,4 +168,7 @@ class Courier:
 
 
 def _what(error: Exception | None) -> str:
-    return "collision with another record" if error is None else f"{type(error).__name__}: {error}"
+    """Why, in words that may be stored and shown: a stranger's text may hold anything, so it is named by its type."""
+    if error is None:
+        return "another record has its id"
+    return f"{type(error).__name__}: {error}" if isinstance(error, LastwordError) else type(error).__name__

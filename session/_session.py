@@ -179,17 +179,17 @@ class Session:
 
     # --- readers
 
-    def subscribe(self, event_filter: EventFilter) -> Subscription:
+    def subscribe(self, filter: EventFilter) -> Subscription:  # noqa: A002 -- the field's word, and the public name
         """What comes from now on: `async with session.subscribe(EventFilter(...)) as deliveries`."""
-        return Subscription(self._core.handler.hub.feed(event_filter))
+        return Subscription(self._core.handler.hub.feed(filter))
 
     def replay(self, after: int = 0) -> Replay:
         """Every public event after that sequence, up to the journal's end."""
         return Replay(self._core.read, after)
 
-    def watch(self, event_filter: EventFilter, after: int = 0) -> Watch:
+    def watch(self, filter: EventFilter, after: int = 0) -> Watch:  # noqa: A002 -- the field's word, and the public name
         """Every wanted event after that sequence, and then what comes, without a gap."""
-        return Watch(self._core.read, self._core.handler.hub.feed, event_filter, after)
+        return Watch(self._core.read, self._core.handler.hub.feed, filter, after)
 
 
 @asynccontextmanager

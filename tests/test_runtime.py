@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import os
 import signal
@@ -18,16 +19,19 @@ from anyio.abc import TaskGroup
 from manual_clock import ManualClock
 
 import lastword
-from lastword._runtime import StartOptions
+from lastword._runtime import Observer, StartOptions
 from lastword.notifier import (
     AppendResult,
     JournalFencedError,
     JournalUnavailableError,
     NewRecord,
+    OutboxUnit,
     ProcessEvent,
     ProcessState,
+    RecordKind,
     SystemClock,
     TerminalReason,
+    Verdict,
     main_loop_id,
 )
 from lastword.session import LoopScope
@@ -205,6 +209,57 @@ async def test_closing_outlasts_a_cancellation_that_comes_while_it_waits(tmp_pat
         ]
 
 
+async def _tick(count: int) -> None:
+    for _ in range(count):
+        await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("where", ["headless", "directory"])
+async def test_opening_can_be_cancelled_at_any_moment_and_leaves_nothing_open(where: str, tmp_path: Path) -> None:
+    """A sweep over the checkpoints of opening and hand-over; a directory that is still held would refuse the next."""
+    place = tmp_path / "state" if where == "directory" else None
+    entered = 0
+    with anyio.fail_after(100):
+        for ticks in range(40):
+            async with anyio.create_task_group() as tasks:
+
+                async def open_it() -> None:
+                    nonlocal entered
+                    async with lastword.open_runtime(place):
+                        entered += 1
+                        await anyio.sleep_forever()
+
+                tasks.start_soon(open_it)
+                await _tick(ticks)
+                tasks.cancel_scope.cancel()
+        async with lastword.open_runtime(place) as runtime:
+            assert (await (await runtime.start("true")).wait()).exit_code == 0
+    assert entered > 0 or place is not None  # a thread's hand-over has no fixed number of checkpoints
+
+
+@pytest.mark.parametrize("where", ["headless", "directory"])
+def test_opening_survives_a_native_cancellation_at_any_moment(where: str, tmp_path: Path) -> None:
+    """`task.cancel()`, as by `asyncio.wait_for`; asyncio alone has it, and it goes through anyio's shields."""
+    place = tmp_path / "state" if where == "directory" else None
+
+    async def open_it() -> None:
+        async with lastword.open_runtime(place):
+            await asyncio.sleep(3600)
+
+    async def main() -> None:
+        for ticks in range(40):
+            task = asyncio.create_task(open_it())
+            for _ in range(ticks):
+                await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.wait_for(task, 30)
+        async with lastword.open_runtime(place) as runtime:
+            assert (await (await runtime.start("true")).wait()).exit_code == 0
+
+    asyncio.run(main())
+
+
 async def test_a_live_directory_refuses_a_second_opener(tmp_path: Path) -> None:
     async with lastword.open_runtime(tmp_path / "state") as runtime:
         with pytest.raises(lastword.DirectoryInUseError):
@@ -221,6 +276,15 @@ def test_a_journal_url_that_cannot_be_right_is_refused_before_anything_is_made(u
 
 def test_a_durable_journal_without_a_directory_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     _refused(SqliteJournal(tmp_path / "journal.db"), tmp_path)
+
+
+def test_any_backend_but_memory_needs_a_directory(tmp_path: Path) -> None:
+    """Who knows what outlives the block? What is not yet journaled would not."""
+
+    class Elsewhere(SqliteJournal):
+        """A stand-in for any backend of somebody's own."""
+
+    _refused(Elsewhere(tmp_path / "journal.db"), tmp_path)
 
 
 def _refused(journal: SqliteJournal | str, folder: Path) -> None:
@@ -379,6 +443,40 @@ async def test_a_killed_host_leaves_a_process_that_the_next_one_tells_as_lost(
     finally:
         # This tier cannot end a tree whose host was killed; it says so ("tree_not_proven").
         os.kill(int(pid), signal.SIGKILL)
+
+
+async def test_an_observer_is_told_what_becomes_of_each_unit_and_may_fail(caplog: pytest.LogCaptureFixture) -> None:
+    seen: list[Verdict] = []
+
+    class Watcher(Observer):
+        def unit_judged(self, unit: OutboxUnit, verdict: Verdict, error: Exception | None) -> None:
+            seen.append(verdict)
+            raise ValueError("an observer's fault")
+
+    async with lastword.open_runtime(observer=Watcher()) as runtime:
+        await runtime.start("true")
+        with anyio.fail_after(30):
+            await runtime.loop.receive()
+    assert seen == [Verdict.DELIVERED, Verdict.DELIVERED]
+    assert "delivery goes on" in caplog.text
+
+
+async def test_a_strangers_error_is_named_and_not_quoted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Its text may hold anything; what is stored and listed says its type."""
+
+    class Strange(MemoryJournal):
+        def append_many(self, units: Sequence[Sequence[NewRecord]]) -> list[list[AppendResult]]:
+            if units[0][0].kind is not RecordKind.FENCE:
+                raise RuntimeError("SEKRET")
+            return super().append_many(units)
+
+    async with lastword.open_runtime(journal=Strange(), clock=HastyClock()) as runtime:
+        await runtime.start("true")
+        with anyio.fail_after(30):
+            while not any(record.attempts for record in await runtime.pending()):
+                await anyio.lowlevel.checkpoint()
+        assert {record.last_error for record in await runtime.pending()} <= {"RuntimeError", None}
+    assert "are lost with it" in caplog.text
 
 
 async def test_a_manager_is_good_for_one_block() -> None:

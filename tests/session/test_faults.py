@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 import threading
 from typing import Any
+from uuid import uuid4
 
 import anyio
 import attrs
 import pytest
 from manual_clock import ManualClock
 from session_ground import FaultyJournal, Ground
-from session_values import LOOP_A, MAIN, Job
+from session_values import LOOP_A, MAIN, SESSION, Job
 
 from lastword.notifier import (
     Appended,
@@ -22,8 +23,10 @@ from lastword.notifier import (
     JournalFencedError,
     JournalUnavailableError,
     LifecycleKind,
+    NewRecord,
     ProcessNotificationOwnerMismatchError,
     ProcessState,
+    RecordKind,
     SecondTerminal,
     SecondTerminalError,
 )
@@ -231,6 +234,26 @@ async def test_a_poisonous_unit_does_not_take_its_batch_with_it(ground: Ground) 
 
 
 # --- the fence --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_notification_that_cannot_be_read_keeps_its_place_and_holds_nobody_up(
+    ground: Ground, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Somebody else's hand wrote it; it is passed over, stays pending, and can be settled by its id."""
+    journal = ground.journal()
+    journal.open(SESSION)
+    broken = NewRecord(uuid4(), RecordKind.COMMAND, b"not a command", loop_id=MAIN, subject="x")
+    journal.append_many([[broken], Job().end_unit()])
+    journal.close()
+    async with ground.open() as session:
+        loop = session.open_loop()
+        with anyio.fail_after(30):
+            notice = await loop.receive()
+        await notice.ack()
+        assert "cannot be read" in caplog.text
+        assert await session.loops() == [(loop.loop_id, 1)]
+        await session.acknowledge(broken.record_id)
+        assert await session.loops() == []
 
 
 async def test_a_second_opener_fences_the_first(ground: Ground) -> None:
