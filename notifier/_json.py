@@ -17,7 +17,7 @@ import re
 from typing import Any, NoReturn, TypeGuard
 
 MAX_DEPTH = 64
-"""How deep objects and arrays may nest.  A record nests 3 deep; the reader needs some stack for each level."""
+"""How deep objects and arrays may nest.  A record nests 2 deep; the reader needs some stack for each level."""
 
 
 class Malformed(Exception):  # noqa: N818 - private: each decoder turns it into its own error
