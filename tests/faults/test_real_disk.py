@@ -93,17 +93,21 @@ class Injection:
 FILES = ("journal.db-wal", "supervisor.db-wal")
 KINDS = (("fdatasync", "EIO"), ("pwrite64", "EIO"), ("pwrite64", "ENOSPC"))
 
-# One failure alone (the retry works), and more than a retry gets over.
-FEW = tuple(
-    Injection(file=file, call=call, error=error, first=first, last=last)
-    for file in FILES
-    for (call, error), (first, last) in zip(KINDS, ((6, 9), (14, 20), (9, 9)), strict=True)
+# One failure alone (the retry works), more than a retry gets over, and a disk that is away for a while.  The journal's
+# first two dozen writes are its opening.
+FEW = (
+    Injection(file="journal.db-wal", call="fdatasync", error="EIO", first=7, last=10),
+    Injection(file="journal.db-wal", call="pwrite64", error="EIO", first=30, last=42),
+    Injection(file="journal.db-wal", call="pwrite64", error="ENOSPC", first=31, last=31),
+    Injection(file="supervisor.db-wal", call="fdatasync", error="EIO", first=6, last=9),
+    Injection(file="supervisor.db-wal", call="pwrite64", error="EIO", first=14, last=22),
+    Injection(file="supervisor.db-wal", call="pwrite64", error="ENOSPC", first=9, last=9),
 )
 MANY = tuple(
     Injection(file=file, call=call, error=error, first=first, last=first + further)
     for file in FILES
     for call, error in KINDS
-    for first in (1, 3, 7, 12, 25)
+    for first in (1, 3, 7, 12, 30)
     for further in (0, 1, 8)
 )
 

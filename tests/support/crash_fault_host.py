@@ -182,16 +182,20 @@ async def endure(folder: Path, state: Path) -> None:
             async with lastword.open_runtime(state) as runtime, anyio.create_task_group() as tasks:
                 diary.say("open")
                 agent = Enduring(runtime, diary, folder)
+                await _some_jobs(agent)  # nobody receives: what fails meanwhile, the courier alone must outlast
                 tasks.start_soon(agent.consume)
-                for _ in range(2):
-                    async with anyio.create_task_group() as jobs:
-                        for code in (3, 3, 4):
-                            jobs.start_soon(agent.job, code)
+                await _some_jobs(agent)
                 await agent.at_rest()
                 diary.say("done")
                 tasks.cancel_scope.cancel()
         except (JournalUnavailableError, SupervisorError) as error:
             diary.say("refused", error=type(error).__name__, words=str(error))
+
+
+async def _some_jobs(agent: Agent) -> None:
+    async with anyio.create_task_group() as jobs:
+        for code in (3, 3, 4):
+            jobs.start_soon(agent.job, code)
 
 
 async def main(part: str, folder: Path) -> None:
