@@ -11,7 +11,7 @@ MISSING = ("/no/such/tool", "--version")
 def test_a_missing_tool_fails_the_build_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", "true")
     with pytest.raises(
-        pytest.fail.Exception, match="tool does not work here.* NOT tested: /no/such/tool: No such file"
+        pytest.fail.Exception, match=r"tool does not work here.* NOT tested: /no/such/tool: No such file"
     ):
         need("tool", *MISSING)
 
