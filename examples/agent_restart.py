@@ -32,7 +32,7 @@ PLAN = {
 
 
 class Transcript:
-    """Lines that are there after any crash: `add` returns once its line is on disk."""
+    """Lines that outlive the process: `add` returns once its line is on disk."""
 
     def __init__(self, path: Path) -> None:
         path.touch()
