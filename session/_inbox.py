@@ -11,7 +11,7 @@ from uuid import UUID
 
 import anyio
 
-from ..notifier import LastwordError, Owner, ProcessNotificationUnsupportedError
+from ..notifier import LastwordError, Owner, ProcessNotificationUnsupportedError, first_of
 from ._loop import Loop
 from ._window import Window
 from .journal import Record
@@ -88,10 +88,7 @@ class Inbox:
         if not self.failures:
             await changed.wait()
             return
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_cancel_when, changed, tasks.cancel_scope)
-            await self._desk.pause(self.failures)
-            tasks.cancel_scope.cancel()
+        await first_of(changed.wait, lambda: self._desk.pause(self.failures))
         if not changed.is_set():
             self._desk.load(self)
 
@@ -130,8 +127,3 @@ class Inbox:
     def _tell(self) -> None:
         self.changed.set()
         self.changed = anyio.Event()
-
-
-async def _cancel_when(changed: anyio.Event, scope: anyio.CancelScope) -> None:
-    await changed.wait()
-    scope.cancel()
