@@ -1,8 +1,10 @@
 """One process's life, from its record to its last word: the only place that decides about it.
 
 Theory of operation
-- `run` takes it from `starting` to `running`, each durable before the next step.  From then on nothing of it is a task:
-  the launcher's keeper tells `grew`, `ended` and `stuck`, callers ask for stops, a timer asks for the timeout's.
+- `run` takes it from `starting` to `running`, each durable before the next step, in a task of the supervisor; its
+  caller only waits for the hand-off.  A caller that is gone before the launcher said "spawned" wants no process.
+- From then on nothing of it is a task: the launcher's keeper tells `grew`, `ended` and `stuck`, callers ask for
+  stops, a timer asks for the timeout's.
 - Whatever ends it goes through `_settle`, where the first verdict wins, and then `_conclude`, which keeps the terminal
   order: one transaction (record, last word, notification) -> quota released -> waiters woken -> outbox told.
 - A store that fails is tried again for as long as it takes; until the last word is durable the process counts as
@@ -27,7 +29,7 @@ from ..notifier._crashpoints import CrashPoint, reached
 from . import _diagnostics as diagnostics
 from ._admission import Reservation
 from ._command import Order
-from ._errors import SpawnFailedError, TeardownFailedError
+from ._errors import SpawnFailedError, SupervisorError, TeardownFailedError
 from ._outbox import UndeliveredRecord
 from ._outcome import CAUSES, Outcome, StopCause, Verdict, failed, judge
 from ._record import ProcessRecord
@@ -65,6 +67,9 @@ class Job:
         self._timeout: Timer | None = None
         self._stuck_count = 0
         self._stuck_errno: int | None = None
+        self._unwanted = False  # the caller of `start` was cancelled
+        self._refusal: SupervisorError | None = None  # what the caller of `start` is told where it does not run
+        self._handed_off = anyio.Event()
         self._launched = anyio.Event()
         self._tried = anyio.Event()  # the last word was tried to be stored, with success or without
         self._done = anyio.Event()
@@ -159,25 +164,39 @@ class Job:
     # --- starting -----------------------------------------------------------------------------------------------------
 
     async def run(self, order: Order) -> None:
-        """Record, spawn, record that it runs; see `Supervisor.start` for what is raised and for cancellation."""
+        """Record, spawn, record that it runs; see `Supervisor.start` for what is raised and for cancellation.
+
+        All of that is done by a task of the supervisor, since a native cancel of asyncio goes through every shield of
+        its caller's.
+        """
+        self._works.tasks.start(lambda: self._start(order))
+        try:
+            await self._handed_off.wait()
+        except BaseException:
+            self._unwanted = True
+            raise
+        refusal, self._refusal = self._refusal, None
+        if refusal is not None:
+            raise refusal
+
+    async def _start(self, order: Order) -> None:
+        try:
+            self._refusal = await self._launch(order)
+        finally:
+            self._handed_off.set()
+
+    async def _launch(self, order: Order) -> SupervisorError | None:
+        """Take it to `running`, or settle it; what the caller is told where it does not run."""
+        handle = self.record.handle
         try:
             await self._teller.save_starting()
         except STORE_ERRORS:
             self._settle(failed(diagnostics.STORE_UNAVAILABLE))
-            raise SpawnFailedError("other", None, self.record.handle, _UNSTORED) from None
-        except BaseException:
-            # Cancelled: it may be durable all the same, so it must get its last word.
-            self._settle(failed(diagnostics.START_CANCELLED))
-            raise
+            return SpawnFailedError("other", None, handle, _UNSTORED)
         reached(CrashPoint.IDS_STORED)
-        if self._works.closing:
+        if self._unwanted or self._works.closing:
             self._settle(failed(diagnostics.START_CANCELLED))
-            raise SpawnFailedError("other", None, self.record.handle, "the supervisor is closing; nothing was spawned")
-        # From here on a process may exist, so nothing is cut short until it is known to run or to be none.
-        with anyio.CancelScope(shield=True):
-            await self._spawn(order)
-
-    async def _spawn(self, order: Order) -> None:
+            return SpawnFailedError("other", None, handle, "the supervisor is closing; nothing was spawned")
         self._stop_at = order.output_limit if order.on_output_limit == "stop" else None
         spec = LaunchSpec(
             argv=order.argv,
@@ -195,18 +214,27 @@ class Job:
         except LaunchFailedError as error:
             self._settle(failed(diagnostics.spawn_failed(error.kind, error.errno)))
             await self._tried.wait()
-            raise SpawnFailedError(error.kind, error.errno, self.record.handle, error.message) from None
+            return SpawnFailedError(error.kind, error.errno, handle, error.message)
+        if self._unwanted:
+            self._take_back(failed(diagnostics.START_CANCELLED))
+            return None
         reached(CrashPoint.SPAWNED)
         try:
             await self._teller.save_running(self._works.clock.now(), backgrounded=order.background)
         except STORE_ERRORS:
-            self._verdict = failed(diagnostics.STORE_UNAVAILABLE)
-            self._child.stop(StopMode.KILL, 0.0)
-            self._finish_launch()
-            raise SpawnFailedError("other", None, self.record.handle, _UNSTORED) from None
+            self._take_back(failed(diagnostics.STORE_UNAVAILABLE))
+            return SpawnFailedError("other", None, handle, _UNSTORED)
         if order.timeout is not None:
             left = order.timeout - (self._works.timers.now() - began)
             self._timeout = self._works.timers.call_after(left, lambda: self.request(StopCause.TIMEOUT))
+        self._finish_launch()
+        return None
+
+    def _take_back(self, verdict: Verdict) -> None:
+        """It was spawned and must not go on: kill it, and let `verdict` be its last word."""
+        assert self._child is not None  # noqa: S101 -- it was spawned
+        self._verdict = verdict
+        self._child.stop(StopMode.KILL, 0.0)
         self._finish_launch()
 
     def _finish_launch(self) -> None:

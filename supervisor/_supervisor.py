@@ -99,7 +99,8 @@ class Supervisor:
           discards, "stop" stops the process.
 
         Cancelled before it was spawned, no process is left, and its record is failed (`start_cancelled`) and told.
-        Once it was spawned it is running, and the caller's scope has no power over it: `list` shows it.
+        Once it was spawned it is running, and its caller has no power over it: `list` shows it.  A native cancel of
+        asyncio (`Task.cancel`, `asyncio.timeout`) does the same as that of a scope.
 
         Raises, with no record: `InvalidCommandError`, `QuotaExceededError`, `SupervisorError` (pty_unavailable,
         process_setup_failed, supervisor_shutting_down, ...).  Raises, with a failed record that is told like any other:
