@@ -3,6 +3,7 @@
 Rules
 - A unit is made when the thing happens, so positions follow the order of events; it enters the outbox once durable.
 - A unit whose write failed or was cancelled stays, and goes with the next write, with the last word at the latest.
+- The last word goes with its terminal record and with nothing else: only `conclude` writes it.
 - The record in memory never says more than is durable, except that a process runs while that is being written.
 """
 
@@ -100,8 +101,7 @@ class Teller:
                     final = record.ended(outcome(record, record.not_before(now)), kept_bytes=kept_bytes)
                     if unit is None:
                         unit = self._unit(last_word_unit(final))
-                        self._unsaved.append(unit)
-                    units = list(self._unsaved)
+                    units = [*self._unsaved, unit]
                     await self._works.store.save(final, units)
             except STORE_ERRORS as error:
                 self.attempts += 1
