@@ -149,7 +149,8 @@ def _argv(command: object) -> tuple[tuple[str, ...], str]:
         raise InvalidCommandError("command", "is empty; its first item is the program")
     if not argv[0]:
         raise InvalidCommandError("argv[0]", "is empty; it is the program")
-    return argv, PurePath(argv[0]).name
+    # A file's name may be no text (a lone surrogate stands for such a byte); what is stored and told is.
+    return argv, PurePath(argv[0]).name.encode(errors="backslashreplace").decode()
 
 
 def _text(field: str, value: object) -> str:

@@ -8,6 +8,7 @@ EXIT_UNKNOWN = "exit_unknown"
 START_CANCELLED = "start_cancelled"
 STORE_UNAVAILABLE = "store_unavailable"
 TREE_NOT_PROVEN = "tree_not_proven"
+UNFORESEEN = "unforeseen"
 
 
 def spawn_failed(kind: str, errno: int | None) -> str:

@@ -16,6 +16,7 @@ next opening tells as lost.  After the last transaction, the outbox's rows, whic
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
@@ -40,6 +41,9 @@ from ._works import Works
 from .launch import Child, LaunchFailedError, LaunchSpec, Report, StopMode
 from .output import SpoolState
 
+logger = logging.getLogger(__name__)
+
+_UNFORESEEN = "it failed in a way that nobody foresaw, which the log tells; nothing was left running"
 _UNSTORED = "the store is unavailable, so the process was not left running; try again when it is back"
 
 
@@ -182,6 +186,10 @@ class Job:
     async def _start(self, order: Order) -> None:
         try:
             self._refusal = await self._launch(order)
+        except Exception:
+            logger.exception("a start failed in a way that nobody foresaw; nothing is left running")
+            self._refusal = SpawnFailedError("other", None, self.record.handle, _UNFORESEEN)
+            self._take_back(failed(diagnostics.UNFORESEEN))
         finally:
             self._handed_off.set()
 
@@ -231,8 +239,10 @@ class Job:
         return None
 
     def _take_back(self, verdict: Verdict) -> None:
-        """It was spawned and must not go on: kill it, and let `verdict` be its last word."""
-        assert self._child is not None  # noqa: S101 -- it was spawned
+        """It must not go on: kill what was spawned, if anything was, and let `verdict` be its last word."""
+        if self._child is None:
+            self._settle(verdict)
+            return
         self._verdict = verdict
         self._child.stop(StopMode.KILL, 0.0)
         self._finish_launch()

@@ -141,8 +141,8 @@ class _Opening(AbstractAsyncContextManager[Supervisor]):
         # Entered only now, so that what opening raises leaves bare.
         await stack.enter_async_context(group)
         stack.callback(tasks.cancel)
-        tasks.start(reactor.run)
-        tasks.start(timers.run)
+        tasks.serve(reactor.run)
+        tasks.serve(timers.run)
         supervisor = Supervisor(works, registry, self.new_id)
         stack.push_async_callback(_close, supervisor, registry)
         return supervisor

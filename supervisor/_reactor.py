@@ -2,14 +2,21 @@
 
 The queue's own descriptor is readable when any of its members is (true of epoll and of kqueue), so one
 `anyio.wait_readable` serves all jobs on both backends: no task, thread or event-loop registration for each.
+
+A callback that raises is logged and its descriptor is not asked again (it would be readable for ever): one job's fault
+must not end the task that all are served by.
 """
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import selectors
 from collections.abc import Callable
 
 import anyio
+
+logger = logging.getLogger(__name__)
 
 
 class Reactor:
@@ -23,8 +30,9 @@ class Reactor:
         self._selector.register(descriptor, selectors.EVENT_READ, callback)
 
     def remove(self, descriptor: int) -> None:
-        """Forget `descriptor`; must come before it is closed."""
-        self._selector.unregister(descriptor)
+        """Forget `descriptor`; must come before it is closed.  Idempotent."""
+        with contextlib.suppress(KeyError):
+            self._selector.unregister(descriptor)
 
     async def run(self) -> None:
         """Serve until cancelled."""
@@ -34,7 +42,14 @@ class Reactor:
             for key, _ in self._selector.select(0):
                 # One callback may remove another's descriptor, and its number may already name a new file.
                 if members.get(key.fd) is key:
-                    key.data()
+                    self._call(key)
+
+    def _call(self, key: selectors.SelectorKey) -> None:
+        try:
+            key.data()
+        except Exception:
+            logger.exception("what a process's descriptor told could not be taken in; it is not asked again")
+            self.remove(key.fd)
 
     def close(self) -> None:
         """Let go of the queue."""

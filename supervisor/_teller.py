@@ -53,13 +53,14 @@ class Teller:
     async def save_running(self, started_at: datetime, *, backgrounded: bool) -> None:
         """Make it durable, and tell, that it runs.  Raises `STORE_ERRORS`: then `conclude` reads back whether it is."""
         starting = self._record
-        self._record = starting.running(started_at, backgrounded=backgrounded)
-        unit = self._unit(started_unit(self._record))
+        running = starting.running(started_at, backgrounded=backgrounded)
+        unit = self._unit(started_unit(running))
+        self._record = running
         try:
             async with self._writing:
-                await self._works.store.save(self._record, [unit])
-        except STORE_ERRORS:
-            self._unknown_start = (self._record, unit)
+                await self._works.store.save(running, [unit])
+        except Exception:
+            self._unknown_start = (running, unit)
             self._record = starting
             raise
         reached(CrashPoint.RUNNING_STORED)
@@ -81,6 +82,8 @@ class Teller:
                 await self._save(self._record)
         except STORE_ERRORS as error:
             logger.warning("an event could not be stored and goes with its process's next (%s)", type(error).__name__)
+        except Exception:
+            logger.exception("an event could not be stored, in a way that nobody foresaw; it goes with the next")
 
     async def conclude(
         self, outcome: Callable[[ProcessRecord, datetime], Outcome], kept_bytes: int, tried: Callable[[], None]
@@ -103,10 +106,12 @@ class Teller:
                         unit = self._unit(last_word_unit(final))
                     units = [*self._unsaved, unit]
                     await self._works.store.save(final, units)
-            except STORE_ERRORS as error:
+            except Exception as error:
+                # Whatever it is, it is this process's own trouble: it must not end the tasks of all the others.
                 self.attempts += 1
                 self.last_error = f"the last word could not be stored ({type(error).__name__})"
-                logger.error("%s; trying again", self.last_error)  # noqa: TRY400 -- expected trouble: no traceback
+                foreseen = isinstance(error, STORE_ERRORS)
+                logger.error("%s; trying again", self.last_error, exc_info=None if foreseen else error)  # noqa: TRY400 -- expected trouble has no traceback
                 tried()
                 await self._works.clock.sleep(next_delay(self.attempts, self._works.rng))
             else:

@@ -1,14 +1,20 @@
-"""Every deadline of a supervisor: one heap, one task, the injected clock.  A timeout costs no task."""
+"""Every deadline of a supervisor: one heap, one task, the injected clock.  A timeout costs no task.
+
+A callback that raises is logged: one job's fault must not end the task that all are served by.
+"""
 
 from __future__ import annotations
 
 import heapq
+import logging
 from collections.abc import Callable
 from itertools import count
 
 import anyio
 
 from ..notifier import Clock
+
+logger = logging.getLogger(__name__)
 
 
 class Timer:
@@ -26,8 +32,12 @@ class Timer:
     def fire(self) -> None:
         """Call, unless that was cancelled or has been done."""
         callback, self._callback = self._callback, None
-        if callback is not None:
+        if callback is None:
+            return
+        try:
             callback()
+        except Exception:
+            logger.exception("what was due for a process failed in a way that nobody foresaw")
 
 
 class Timers:

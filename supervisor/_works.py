@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
@@ -21,13 +22,15 @@ from ._store import Store
 from ._timers import Timers
 from .launch import Launcher
 
+logger = logging.getLogger(__name__)
+
 
 @final
 class Tasks:
     """Tasks in the group of whoever opened the supervisor, that only this object ends.
 
     Each is shielded: a job's last word must not be cut off because the scope around the host was cancelled.  `cancel`
-    is called when closing is over, and closing is bounded.
+    is called when closing is over, and closing is bounded.  A fault in one job's task ends that task alone.
     """
 
     def __init__(self, group: TaskGroup) -> None:
@@ -36,7 +39,11 @@ class Tasks:
         self._cancelled = False
 
     def start(self, act: Callable[[], Awaitable[None]]) -> None:
-        """Run `act` in a task of its own."""
+        """Run `act`, which is about one job, in a task of its own; what it raises is logged."""
+        self._group.start_soon(self._run, lambda: _alone(act))
+
+    def serve(self, act: Callable[[], Awaitable[None]]) -> None:
+        """Run `act`, which serves every job, in a task of its own; what it raises ends the supervisor."""
         self._group.start_soon(self._run, act)
 
     def cancel(self) -> None:
@@ -53,6 +60,13 @@ class Tasks:
                     await act()
             finally:
                 self._scopes.discard(scope)
+
+
+async def _alone(act: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await act()
+    except Exception:
+        logger.exception("a task of one process failed in a way that nobody foresaw; the others go on")
 
 
 @final

@@ -367,8 +367,7 @@ class GroupKeeper:
 
     def _unwatch_leader(self) -> None:
         if self._leader.descriptor is not None:
-            with contextlib.suppress(KeyError):
-                self._reactor.remove(self._leader.descriptor)
+            self._reactor.remove(self._leader.descriptor)
 
     def _close_pipe(self) -> None:
         if self._pipe is not None:
