@@ -16,7 +16,7 @@ from uuid import UUID
 import attrs
 
 from ..notifier import Owner
-from ._errors import ErrorCode, InvalidCommandError, SupervisorError
+from ._errors import InvalidCommandError
 from ._limits import Limits, ResourceLimits, TerminalSize
 from .launch import Survivors, Wishes
 
@@ -121,10 +121,13 @@ def judge_order(
 
 
 def owner_of(owner: Owner | HasOwner) -> Owner:
-    """The owner itself, or that of a loop.  Raises `SupervisorError` (invalid_arguments) for anything else."""
+    """The owner itself, or that of a loop.  Raises `InvalidCommandError` for anything else."""
     found = owner if isinstance(owner, Owner) else getattr(owner, "owner", None)
     if not isinstance(found, Owner):
-        raise SupervisorError(ErrorCode.INVALID_ARGUMENTS, "owner must be an Owner, or have one, as a loop has")
+        raise InvalidCommandError("owner", "must be an Owner, or have one, as a loop has")
+    ids: tuple[object, ...] = (found.session_id, found.loop_id)
+    if not all(isinstance(each, UUID) and each.int for each in ids):
+        raise InvalidCommandError("owner", "its session_id and loop_id must be UUIDs other than zero")
     return found
 
 

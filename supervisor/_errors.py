@@ -81,7 +81,7 @@ class ProcessNotFoundError(SupervisorError):
 
 
 class InvalidCommandError(SupervisorError):
-    """An argument of `start` can never be right; `field` names it: "argv[1]", "env[NAME]", "cwd", "timeout", ...
+    """An argument of `start` can never be right; `field` names it: "argv[1]", "env[NAME]", "owner", "timeout", ...
 
     Nothing was admitted and nothing recorded.  Trying again with the same value fails again.
     """

@@ -13,7 +13,7 @@ from uuid import UUID
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from supervising import OTHER, OWNER, SESSION, failing_saves, names, output_of, supervising, told
+from supervising import LOOP, OTHER, OWNER, SESSION, failing_saves, names, output_of, supervising, told
 
 from lastword.notifier import ProcessCompleted, ProcessNotification, ProcessState, TerminalReason
 from lastword.supervisor import (
@@ -251,10 +251,19 @@ async def test_owners_of_another_session_are_refused() -> None:
         owner = OWNER
 
     async with supervising() as supervisor:
-        for wrong in (stranger, None, "loop"):
+        words = "0192f0c1-2345-7abc-8def-0123456789ab"
+        ids: list[Any] = [(UUID(int=0), LOOP), (SESSION, UUID(int=0)), (words, LOOP), (SESSION, words), (SESSION, None)]
+        no_owners: list[Any] = [None, "loop", *(type(OWNER)(session_id=one, loop_id=other) for one, other in ids)]
+        for wrong in no_owners:
+            with pytest.raises(InvalidCommandError, match="owner"):
+                supervisor.list(wrong)
+            with pytest.raises(InvalidCommandError, match="owner"):
+                supervisor.get("a" * 22, wrong)
+        for wrong in (stranger, *no_owners):
             with pytest.raises(SupervisorError) as caught:
-                await supervisor.start("true", owner=wrong)  # type: ignore[arg-type]  # the point of the test
+                await supervisor.start("true", owner=wrong)
             assert caught.value.code is ErrorCode.INVALID_ARGUMENTS
+            assert supervisor.list(OWNER) == []
         process = await supervisor.start("true", owner=Loop())
         assert process.owner == OWNER
 
