@@ -1,6 +1,11 @@
-"""lastword: background shell jobs for agents, whose last word always gets home.
+"""Background shell jobs for agents, and every job's last word gets home.
 
-The face is lazy (PEP 562): importing it costs nothing until a name is used.
+    async with lastword.open_runtime("folder") as runtime:
+        process = await runtime.start("make test", background=True)
+        notice = await runtime.loop.receive()  # returns when a job of yours has ended
+        await notice.ack()  # durable: it will not be told again
+
+Importing this costs nothing until a name is used (PEP 562).
 """
 
 from __future__ import annotations
@@ -18,10 +23,13 @@ if TYPE_CHECKING:
     from .notifier import ProcessCompleted as ProcessCompleted
     from .notifier import ProcessLost as ProcessLost
     from .notifier import ProcessStarted as ProcessStarted
+    from .notifier import ProcessState as ProcessState
     from .notifier import ProcessStopRequested as ProcessStopRequested
+    from .notifier import TerminalReason as TerminalReason
     from .notifier import WorkflowActivity as WorkflowActivity
     from .session import EventFilter as EventFilter
     from .session import Loop as Loop
+    from .session import LoopScope as LoopScope
     from .session import Notice as Notice
     from .supervisor import Containment as Containment
     from .supervisor import DirectoryInUseError as DirectoryInUseError
@@ -29,7 +37,9 @@ if TYPE_CHECKING:
     from .supervisor import Limits as Limits
     from .supervisor import Outcome as Outcome
     from .supervisor import Process as Process
+    from .supervisor import SpawnFailedError as SpawnFailedError
     from .supervisor import StopMode as StopMode
+    from .supervisor import SupervisorError as SupervisorError
 
 # Where each name of the face lives.  tests/test_face.py compares this table with the imports above.
 _HOMES = {
@@ -41,10 +51,12 @@ _HOMES = {
         "ProcessCompleted",
         "ProcessLost",
         "ProcessStarted",
+        "ProcessState",
         "ProcessStopRequested",
+        "TerminalReason",
         "WorkflowActivity",
     ),
-    "session": ("EventFilter", "Loop", "Notice"),
+    "session": ("EventFilter", "Loop", "LoopScope", "Notice"),
     "supervisor": (
         "Containment",
         "DirectoryInUseError",
@@ -52,7 +64,9 @@ _HOMES = {
         "Limits",
         "Outcome",
         "Process",
+        "SpawnFailedError",
         "StopMode",
+        "SupervisorError",
     ),
 }
 
@@ -64,6 +78,7 @@ __all__ = [
     "LastwordError",
     "Limits",
     "Loop",
+    "LoopScope",
     "Notice",
     "Outcome",
     "Owner",
@@ -73,9 +88,13 @@ __all__ = [
     "ProcessCompleted",
     "ProcessLost",
     "ProcessStarted",
+    "ProcessState",
     "ProcessStopRequested",
     "Runtime",
+    "SpawnFailedError",
     "StopMode",
+    "SupervisorError",
+    "TerminalReason",
     "WorkflowActivity",
     "open_runtime",
 ]
@@ -91,4 +110,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return __all__

@@ -18,7 +18,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from os import PathLike
 from pathlib import Path
 from random import Random
-from types import TracebackType
+from types import TracebackType, UnionType
 from typing import Literal, TypedDict, Unpack, final
 from uuid import UUID
 
@@ -114,6 +114,9 @@ class Runtime:
         self._supervisor = supervisor
         self._loop = session.open_loop()
 
+    def __repr__(self) -> str:
+        return f"<Runtime of session {self._session.session_id}>"
+
     @property
     def session(self) -> Session:
         """The durable side: journal, subscriptions, loops."""
@@ -132,13 +135,18 @@ class Runtime:
     async def start(
         self, command: str | Sequence[str], *, owner: Owner | HasOwner | None = None, **options: Unpack[StartOptions]
     ) -> Process:
-        """Start a process that `owner` (None: the main loop) is told of; all else is as `Supervisor.start` says."""
+        """Start a process that `owner` (None: the main loop) is told of; all else is as `Supervisor.start` says.
+
+        Options: `cwd`, `env`, `env_policy`, `stdin`, `timeout` (seconds), `background`, `survivors`, `name`,
+        `output_limit` (bytes), `on_output_limit`, `resources`, `pty`, `split_streams`, `origin_execution_id`.
+        """
         return await self._supervisor.start(command, owner=self._loop if owner is None else owner, **options)
 
     async def pending(self) -> list[PendingDelivery]:
-        """Everything that its loop has not acknowledged yet: first what is not journaled, then what is, in order.
+        """Everything whose way home is not finished, in order: what is not journaled yet, then what is not acknowledged.
 
-        A checkpoint.  Raises `JournalUnavailableError` where the journal cannot be read now.
+        The former are events and notifications, the latter notifications alone.  A checkpoint.  Raises
+        `JournalUnavailableError` where the journal cannot be read now.
         """
         undelivered = [
             PendingDelivery(
@@ -192,10 +200,26 @@ def open_runtime(
     most the grace and ten seconds, outlasts cancellation, and re-raises what the block raised as it is.  What the
     journal could not take by then is told at the next opening; without a directory there is none, and it is lost.
 
+    The block is entered and left in one task.  Another thread reaches the runtime through `anyio.from_thread.run`, and
+    no other way; a forked child not at all.
+
     Raises `DirectoryInUseError` where a live runtime has the directory, `SupervisorError` (invalid_settings,
     manifest_corrupt, lifetime_enforcement_unavailable), and the journal's errors.  Cancelled while opening: nothing is
     open.
     """
+    for name, value, kind in (
+        ("directory", directory, str | PathLike),
+        ("session_id", session_id, UUID),
+        ("limits", limits, Limits),
+        ("require", require, Containment),
+        ("observer", observer, Observer),
+        ("rng", rng, Random),
+    ):
+        if value is not None and not isinstance(value, kind):
+            raise _refused(f"{name} must be {_named(kind)}, not {type(value).__name__}")
+    for name, port, methods in (("clock", clock, Clock), ("journal", journal, Journal)):
+        if port is not None and not isinstance(port, str) and not _has_all(port, methods):
+            raise _refused(f"{name} must be a {methods.__name__}, and {type(port).__name__} is none")
     return _RuntimeManager(
         _Plan(
             directory=directory,
@@ -208,6 +232,19 @@ def open_runtime(
             rng=Random() if rng is None else rng,  # noqa: S311 -- spreads retries, guards nothing
         )
     )
+
+
+def _refused(why: str) -> SupervisorError:
+    return SupervisorError(ErrorCode.INVALID_SETTINGS, why)
+
+
+def _named(kind: type | UnionType) -> str:
+    return kind.__name__ if isinstance(kind, type) else "a path"
+
+
+def _has_all(value: object, port: type) -> bool:
+    """Whether `value` has every method of the protocol; that they do what it says is its author's affair."""
+    return all(callable(getattr(value, name, None)) for name in dir(port) if not name.startswith("_"))
 
 
 @attrs.frozen(kw_only=True)
@@ -228,16 +265,13 @@ def _choose_journal(directory: str | PathLike[str] | None, journal: Journal | st
     """The backend; None for the directory's own."""
     if isinstance(journal, str):
         if not journal.startswith(_SQLITE_URL) or journal == _SQLITE_URL:
-            raise SupervisorError(
-                ErrorCode.INVALID_SETTINGS, 'the journal URL is not one of ours; give "sqlite:///path/to/journal.db"'
-            )
+            raise _refused('the journal URL is not one of ours; give "sqlite:///path/to/journal.db"')
         journal = SqliteJournal(journal.removeprefix(_SQLITE_URL))
     if directory is None:
         if journal is not None and not isinstance(journal, MemoryJournal):
-            raise SupervisorError(
-                ErrorCode.INVALID_SETTINGS,
+            raise _refused(
                 "a journal that outlives the block needs a directory that does, or what is not yet journaled is lost: "
-                "give one, or leave the journal out",
+                "give one, or leave the journal out"
             )
         return MemoryJournal() if journal is None else journal
     return journal

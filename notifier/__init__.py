@@ -24,6 +24,7 @@ from ._errors import DeliveryError as DeliveryError
 from ._errors import EventDecodeError as EventDecodeError
 from ._errors import IdempotencyCollisionError as IdempotencyCollisionError
 from ._errors import IllegalTransitionError as IllegalTransitionError
+from ._errors import InvalidArgumentError as InvalidArgumentError
 from ._errors import InvalidEventError as InvalidEventError
 from ._errors import JournalFencedError as JournalFencedError
 from ._errors import JournalUnavailableError as JournalUnavailableError
@@ -134,6 +135,7 @@ __all__ = [
     "EventHeader",
     "IdempotencyCollisionError",
     "IllegalTransitionError",
+    "InvalidArgumentError",
     "InvalidEventError",
     "JournalFencedError",
     "JournalUnavailableError",

@@ -19,6 +19,18 @@ class LastwordError(Exception):
     """The root of every error that this library raises on purpose."""
 
 
+class InvalidArgumentError(LastwordError, ValueError):
+    """An argument can never be right; `field` names it.  Nothing was done."""
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(field, why)
+        self.field = field
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.why}"
+
+
 # --- values -----------------------------------------------------------------------------------------------------------
 
 

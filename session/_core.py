@@ -41,6 +41,9 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
+_CLOSED = "the session is closed and nothing was written; open it again and call again with the same ids"
+
+
 class SessionObserver:
     """Is told what an operator may want to see; override what you need.  Called in the event loop: return at once."""
 
@@ -100,7 +103,7 @@ class Core:
         if self.handler.fenced is not None:
             raise JournalFencedError(*self.handler.fenced.args)
         if self._closing:
-            raise SessionClosedError("the session is closed; nothing was written")
+            raise SessionClosedError(_CLOSED)
 
     def open_inbox(self, owner: Owner, *, capacity: int, native: bool) -> Inbox:
         """The inbox of that owner's loop: the one that is open, or a new one."""
@@ -140,7 +143,7 @@ class Core:
         try:
             return await self._writer.submit(job)
         except WriterClosedError as error:
-            raise SessionClosedError(f"the session is closed: {error}") from None
+            raise SessionClosedError(f"{_CLOSED} ({error})") from None
 
     # --- the inboxes' desk
 

@@ -27,6 +27,8 @@ from ..notifier import (
     Disposition,
     Duplicate,
     Event,
+    EventHeader,
+    InvalidArgumentError,
     InvalidEventError,
     LoopNotFoundError,
     NewRecord,
@@ -42,6 +44,7 @@ from ..notifier import (
     new_uuid7,
     validate_event,
 )
+from ._arguments import check_id, check_sequence, check_type
 from ._commit import Placement
 from ._core import Core, SessionObserver
 from ._loop import Loop
@@ -82,10 +85,12 @@ class Session:
 
         None is the main loop, whose id is the same for the session's whole life.  What was waiting for the loop is
         offered first, at most `capacity` notices at a time.  A loop with `native=False` takes no notices: they wait in
-        the journal.  Raises ValueError for a capacity below 1.
+        the journal.  Raises `InvalidArgumentError` for what is no UUID, or a capacity below 1.
         """
-        if capacity < 1:
-            raise ValueError(f"capacity must be at least 1, not {capacity}")
+        if loop_id is not None:
+            check_id("loop_id", loop_id)
+        if type(capacity) is not int or capacity < 1:
+            raise InvalidArgumentError("capacity", "must be a whole number, at least 1")
         owner = Owner(session_id=self.session_id, loop_id=main_loop_id(self.session_id) if loop_id is None else loop_id)
         return self._core.open_inbox(owner, capacity=capacity, native=native).loop
 
@@ -110,8 +115,9 @@ class Session:
     async def acknowledge(self, command_id: UUID) -> None:
         """Settle a notification whose loop never comes back, wherever it waits; before it comes, too.
 
-        Durable on return, and twice is harmless.
+        Durable on return, and twice is harmless.  Raises `InvalidArgumentError` for what is no UUID.
         """
+        check_id("command_id", command_id)
         await self._core.consume(command_id, None)
 
     # --- producers
@@ -136,6 +142,7 @@ class Session:
         now, `LoopNotFoundError`, `ProcessNotificationDeliveryStoppedError` (full or closed) or
         `ProcessNotificationUnsupportedError`.
         """
+        check_type("notification", notification, ProcessCompletionNotification)
         notification.validate()
         check_owner(notification.session_id, self.session_id)
         record = notification_record(notification)
@@ -156,6 +163,8 @@ class Session:
 
         Raises as `publish_process_lifecycle`.  What is in flight when the session closes is still told.
         """
+        check_type("activity", activity, WorkflowActivity)
+        check_type("header", activity.header, EventHeader)
         check_owner(activity.header.session_id, self.session_id)
         header = attrs.evolve(activity.header, created_at=activity.occurred_at)
         await self.publish_event(attrs.evolve(activity, header=header))
@@ -167,6 +176,10 @@ class Session:
         `publish_process_lifecycle`; `InvalidEventError` for an internal one.
         """
         self._core.check_open()
+        given: object = event
+        if not isinstance(given, EphemeralEvent | Event):
+            validate_event(event)  # says that it is none
+        check_type("header", event.header, EventHeader)
         check_owner(event.header.session_id, self.session_id)
         if isinstance(event, EphemeralEvent):
             _check_public(event)
@@ -180,15 +193,31 @@ class Session:
     # --- readers
 
     def subscribe(self, filter: EventFilter) -> Subscription:  # noqa: A002 -- the field's word, and the public name
-        """What comes from now on: `async with session.subscribe(EventFilter(...)) as deliveries`."""
+        """What comes from now on, as an async context manager whose value is an async iterator of `Delivery`.
+
+            async with session.subscribe(EventFilter(enduring=LoopScope.all())) as deliveries:
+                async for delivery in deliveries: ...
+
+        Raises `InvalidArgumentError` for what is no `EventFilter`.
+        """
+        check_type("filter", filter, EventFilter)
         return Subscription(self._core.handler.hub.feed(filter))
 
     def replay(self, after: int = 0) -> Replay:
-        """Every public event after that sequence, up to the journal's end."""
+        """Every public event after that sequence, up to the journal's end.
+
+        Raises `InvalidArgumentError` for what is no sequence.
+        """
+        check_sequence("after", after)
         return Replay(self._core.read, after)
 
     def watch(self, filter: EventFilter, after: int = 0) -> Watch:  # noqa: A002 -- the field's word, and the public name
-        """Every wanted event after that sequence, and then what comes, without a gap."""
+        """Every wanted event after that sequence, and then what comes, without a gap.
+
+        Raises `InvalidArgumentError` for what is no `EventFilter` or no sequence.
+        """
+        check_type("filter", filter, EventFilter)
+        check_sequence("after", after)
         return Watch(self._core.read, self._core.handler.hub.feed, filter, after)
 
 
@@ -210,9 +239,11 @@ async def open_session(
 
     `inline`: whether the journal works in the event loop's own thread (for memory, the default there, and for virtual
     time) or in one of its own (the default for everything else).  Leaving the block finishes what is in flight, also
-    when cancelled.  Raises `JournalUnavailableError`, `JournalCorruptError`, `JournalTooNewError` and
-    `JournalSessionError`; whatever the block raises leaves as it is.
+    when cancelled.  Raises `InvalidArgumentError`, `JournalUnavailableError`, `JournalCorruptError`,
+    `JournalTooNewError` and `JournalSessionError`; whatever the block raises leaves as it is.
     """
+    if session_id is not None:
+        check_id("session_id", session_id)
     core = Core(
         journal,
         clock=SystemClock() if clock is None else clock,

@@ -18,7 +18,8 @@ import anyio
 import attrs
 from anyio.lowlevel import checkpoint
 
-from ..notifier import Event, EventHeader, LastwordError, Visibility
+from ..notifier import Event, EventHeader, InvalidArgumentError, LastwordError, Visibility
+from ._arguments import check_id
 from ._errors import SubscriptionLostError
 
 # The reference's size: enough for a burst, small enough that a reader that sleeps is noticed.
@@ -46,7 +47,9 @@ class LoopScope:
 
     @classmethod
     def of(cls, *loop_ids: UUID) -> LoopScope:
-        """These loops."""
+        """These loops, by their ids.  Raises `InvalidArgumentError` for what is no UUID."""
+        for loop_id in loop_ids:
+            check_id("loop_ids", loop_id)
         return cls(frozenset(loop_ids))
 
     @classmethod
@@ -61,13 +64,22 @@ class LoopScope:
 _NO_LOOP = LoopScope.none()
 
 
+def _is_scope(_: object, field: attrs.Attribute[LoopScope], value: object) -> None:
+    if not isinstance(value, LoopScope):
+        raise InvalidArgumentError(field.name, "must be LoopScope.all(), .none(), or .of(loop_id, ...)")
+
+
 @final
 @attrs.frozen(kw_only=True)
 class EventFilter:
-    """Which loops' events to deliver, by class; the session's own events always come, so the default is these alone."""
+    """Which loops' events to deliver, by class; the session's own events always come.
 
-    enduring: LoopScope = _NO_LOOP
-    ephemeral: LoopScope = _NO_LOOP
+    The default is these alone: to hear of processes say `EventFilter(enduring=LoopScope.all())`.  Raises
+    `InvalidArgumentError` for what is no `LoopScope`.
+    """
+
+    enduring: LoopScope = attrs.field(default=_NO_LOOP, validator=_is_scope)
+    ephemeral: LoopScope = attrs.field(default=_NO_LOOP, validator=_is_scope)
 
     def admits(self, header: EventHeader, *, ephemeral: bool) -> bool:
         """Whether an event with this header, in this class, is to be delivered."""

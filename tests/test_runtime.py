@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
+from typing import Any
 from uuid import UUID, uuid4
 
 import anyio
@@ -276,6 +277,27 @@ def test_a_journal_url_that_cannot_be_right_is_refused_before_anything_is_made(u
 
 def test_a_durable_journal_without_a_directory_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     _refused(SqliteJournal(tmp_path / "journal.db"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("directory", 3),
+        ("directory", b"state"),
+        ("session_id", "abc"),
+        ("limits", {"spool_bytes": 1}),
+        ("require", "cgroup"),
+        ("observer", print),
+        ("clock", 3),
+        ("rng", 7),
+        ("journal", 3),
+    ],
+)
+def test_a_setting_of_the_wrong_kind_is_named_before_anything_is_opened(name: str, value: Any) -> None:
+    settings: dict[str, Any] = {name: value}
+    with pytest.raises(SupervisorError, match=f"{name} must be") as caught:
+        lastword.open_runtime(**settings)
+    assert caught.value.code is lastword.ErrorCode.INVALID_SETTINGS
 
 
 def test_any_backend_but_memory_needs_a_directory(tmp_path: Path) -> None:

@@ -1,0 +1,25 @@
+"""What callers give, judged before anything is done with it."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from ..notifier import InvalidArgumentError
+
+
+def check_type(field: str, value: object, kind: type) -> None:
+    """Raise `InvalidArgumentError` unless `value` is a `kind`."""
+    if not isinstance(value, kind):
+        raise InvalidArgumentError(field, f"must be {kind.__name__}, not {type(value).__name__}")
+
+
+def check_sequence(field: str, value: object) -> None:
+    """Raise `InvalidArgumentError` unless `value` can be a place in the journal, or 0 for its beginning."""
+    if type(value) is not int or value < 0:
+        raise InvalidArgumentError(field, "must be a sequence of the journal: 0 for all of it, or Delivery.journal_seq")
+
+
+def check_id(field: str, value: object) -> None:
+    """Raise `InvalidArgumentError` unless `value` is a UUID, and not the zero one, which means "absent"."""
+    if not isinstance(value, UUID) or value.int == 0:
+        raise InvalidArgumentError(field, "must be a UUID, and not the zero one")
