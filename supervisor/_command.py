@@ -125,10 +125,13 @@ def owner_of(owner: Owner | HasOwner) -> Owner:
     found = owner if isinstance(owner, Owner) else getattr(owner, "owner", None)
     if not isinstance(found, Owner):
         raise InvalidCommandError("owner", "must be an Owner, or have one, as a loop has")
-    ids: tuple[object, ...] = (found.session_id, found.loop_id)
-    if not all(isinstance(each, UUID) and each.int for each in ids):
+    if not (_is_id(found.session_id) and _is_id(found.loop_id)):
         raise InvalidCommandError("owner", "its session_id and loop_id must be UUIDs other than zero")
     return found
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, UUID) and value.int != 0
 
 
 def is_seconds(value: object, *, zero: bool = False) -> bool:

@@ -8,7 +8,7 @@ Theory of operation
 - Whatever ends it goes through `_settle`, where the first verdict wins, and then `_conclude`, which keeps the terminal
   order: one transaction (record, last word, notification) -> quota released -> waiters woken -> outbox told.
 - A store that fails is tried again for as long as it takes; until the last word is durable the process counts as
-  running, holds its place, and `wait()` waits.
+  running, holds its place, and `wait()` waits.  Where closing cannot wait for it, `abandon` ends every wait.
 
 Awaits, and what a death of the host at each leaves: before `starting` is durable, nothing.  After it, a record that the
 next opening tells as lost.  After the last transaction, the outbox's rows, which the next opening delivers.
@@ -25,12 +25,12 @@ from uuid import UUID
 
 import anyio
 
-from ..notifier import ProcessState
+from ..notifier import ProcessState, first_of
 from ..notifier._crashpoints import CrashPoint, reached
 from . import _diagnostics as diagnostics
 from ._admission import Reservation
 from ._command import Order
-from ._errors import SpawnFailedError, SupervisorError, TeardownFailedError
+from ._errors import ErrorCode, SpawnFailedError, SupervisorError, TeardownFailedError
 from ._outbox import UndeliveredRecord
 from ._outcome import CAUSES, Outcome, StopCause, Verdict, failed, judge
 from ._record import ProcessRecord
@@ -43,6 +43,10 @@ from .output import SpoolState
 
 logger = logging.getLogger(__name__)
 
+_UNTOLD = (
+    "the supervisor has closed before the process's last word could be stored; "
+    "it is told at the next opening of the state directory"
+)
 _UNFORESEEN = "it failed in a way that nobody foresaw, which the log tells; nothing was left running"
 _UNSTORED = "the store is unavailable, so the process was not left running; try again when it is back"
 
@@ -68,6 +72,7 @@ class Job:
         self._stop_told = False
         self._stop_at: int | None = None  # the count of output bytes above which it is stopped
         self._evicted = False
+        self._abandoned = False
         self._timeout: Timer | None = None
         self._stuck_count = 0
         self._stuck_errno: int | None = None
@@ -76,13 +81,12 @@ class Job:
         self._handed_off = anyio.Event()
         self._launched = anyio.Event()
         self._tried = anyio.Event()  # the last word was tried to be stored, with success or without
-        self._done = anyio.Event()
+        self._over = anyio.Event()  # its last word is durable, or nobody is left to make it so
         self._emptied = anyio.Event()
         self._watchers: set[anyio.Event] = set()
         self._readers: dict[anyio.Event, int] = {}
         if record.outcome is not None:
-            for event in (self._launched, self._tried, self._done):
-                event.set()
+            self._end_waiting()
 
     # --- what can be seen ---------------------------------------------------------------------------------------------
 
@@ -118,7 +122,7 @@ class Job:
     @property
     def has_ended(self) -> bool:
         """Whether its last word is durable."""
-        return self._done.is_set()
+        return self.record.outcome is not None
 
     @property
     def holds_survivors(self) -> bool:
@@ -182,6 +186,7 @@ class Job:
         refusal, self._refusal = self._refusal, None
         if refusal is not None:
             raise refusal
+        self._check_kept()
 
     async def _start(self, order: Order) -> None:
         try:
@@ -204,7 +209,9 @@ class Job:
         reached(CrashPoint.IDS_STORED)
         if self._unwanted or self._works.closing:
             self._settle(failed(diagnostics.START_CANCELLED))
-            return SpawnFailedError("other", None, handle, "the supervisor is closing; nothing was spawned")
+            return SupervisorError(
+                ErrorCode.SUPERVISOR_SHUTTING_DOWN, "the supervisor is closing, so the process was not spawned"
+            )
         self._stop_at = order.output_limit if order.on_output_limit == "stop" else None
         spec = LaunchSpec(
             argv=order.argv,
@@ -223,6 +230,9 @@ class Job:
             self._settle(failed(diagnostics.spawn_failed(error.kind, error.errno)))
             await self._tried.wait()
             return SpawnFailedError(error.kind, error.errno, handle, error.message)
+        if self._abandoned:
+            self._child.abandon()
+            return None
         if self._unwanted:
             self._take_back(failed(diagnostics.START_CANCELLED))
             return None
@@ -260,14 +270,16 @@ class Job:
 
     async def wait(self) -> Outcome:
         """Until the last word is durable."""
-        await self._done.wait()
+        await self._over.wait()
+        self._check_kept()
         outcome = self.record.outcome
-        assert outcome is not None  # noqa: S101 -- there before `_done` is set
+        assert outcome is not None  # noqa: S101 -- over and kept: it has ended
         return outcome
 
     async def background(self) -> None:
         """Tell, once, that nobody waits for it any more."""
         await self._launched.wait()
+        self._check_kept()
         if not self.record.backgrounded and not self._settled and self.record.state is ProcessState.RUNNING:
             self._teller.tell_backgrounded()
         await self._teller.flush()
@@ -278,9 +290,11 @@ class Job:
         if self.has_ended:
             await self._stop_survivors(mode, grace)
             return self.record.outcome
+        self._check_kept()
         stuck_before = self._stuck_count
         self.request(CAUSES[mode], grace)
         await self._watch_for(grace if mode is StopMode.INTERRUPT else None)
+        self._check_kept()
         if self._report is not None or self._settled:
             return await self.wait()
         if self._stuck_count != stuck_before:
@@ -290,14 +304,14 @@ class Job:
     async def _watch_for(self, seconds: float | None) -> None:
         """Until it has ended, an order was stuck, or the time is over."""
         event = anyio.Event()
-        timer = None if seconds is None else self._works.timers.call_after(seconds, event.set)
         self.watch(event)
         try:
-            await event.wait()
+            if seconds is None:
+                await event.wait()
+            else:
+                await first_of(event.wait, lambda: self._works.clock.sleep(seconds))
         finally:
             self.unwatch(event)
-            if timer is not None:
-                timer.cancel()
 
     async def _stop_survivors(self, mode: StopMode, grace: float) -> None:
         if self._child is not None and self._child.holds_survivors:
@@ -331,7 +345,7 @@ class Job:
 
     async def wait_let_go(self) -> None:
         """Until its last word is durable and no survivor is kept."""
-        await self._done.wait()
+        await self._over.wait()
         if self.holds_survivors:
             self.shut_down()
             await self._emptied.wait()
@@ -344,17 +358,19 @@ class Job:
     async def wait_output(self, after: int) -> None:
         """Until more than `after` bytes were written, or it has ended."""
         event = anyio.Event()
-        if self.spool.total > after or self.has_ended:
+        if self.spool.total > after or self._over.is_set():
             event.set()
         self._readers[event] = after
         try:
             await event.wait()
         finally:
             del self._readers[event]
+        if self.spool.total <= after:
+            self._check_kept()
 
     def watch(self, event: anyio.Event) -> None:
         """Have `event` set when it has ended or a stop order was stuck; at once if it has ended."""
-        if self.has_ended:
+        if self._over.is_set():
             event.set()
         self._watchers.add(event)
 
@@ -363,9 +379,17 @@ class Job:
         self._watchers.discard(event)
 
     def abandon(self) -> None:
-        """Let go of what is still held of the process; for the very end of closing."""
+        """Let go of what is still held of the process, and of whoever still waits; for the very end of closing."""
+        self._abandoned = True
         if self._child is not None:
             self._child.abandon()
+        self._handed_off.set()
+        self._emptied.set()
+        self._end_waiting()
+
+    def _check_kept(self) -> None:
+        if self._abandoned and not self.has_ended:
+            raise SupervisorError(ErrorCode.SUPERVISOR_SHUTTING_DOWN, _UNTOLD)
 
     # --- told by the child (`Listener`) -------------------------------------------------------------------------------
 
@@ -417,10 +441,7 @@ class Job:
         kept = 0 if self._report is None else self._report.spool.kept
         units = await self._teller.conclude(self._outcome, kept, self._tried.set)
         self._works.admission.shrink(self._reservation, kept)
-        for event in (self._launched, self._tried, self._done):
-            event.set()
-        self._wake(self._watchers)
-        self._wake(self._readers)
+        self._end_waiting()
         self._works.outbox.add(units)
         self._on_ended(self)
 
@@ -452,6 +473,12 @@ class Job:
             proven=report.proven,
             diagnostic=verdict.code,
         )
+
+    def _end_waiting(self) -> None:
+        for event in (self._launched, self._tried, self._over):
+            event.set()
+        self._wake(self._watchers)
+        self._wake(self._readers)
 
     @staticmethod
     def _wake(events: Iterable[anyio.Event]) -> None:

@@ -55,7 +55,7 @@ def open_supervisor(
     clock: Clock | None = None,
     rng: random.Random | None = None,
     new_id: Callable[[], UUID] | None = None,
-) -> AbstractAsyncContextManager[Supervisor]:
+) -> AbstractAsyncContextManager[Supervisor, None]:
     """A supervisor for the time of an async block, whose end stops every process.
 
     `directory` is an existing private folder that the caller holds; what had not ended in it when the last supervisor
@@ -79,7 +79,7 @@ def open_supervisor(
 
 @final
 @attrs.define(kw_only=True, eq=False)
-class _Opening(AbstractAsyncContextManager[Supervisor]):
+class _Opening(AbstractAsyncContextManager[Supervisor, None]):
     directory: Path | None
     session_id: UUID
     limits: Limits
@@ -157,10 +157,12 @@ class _Opening(AbstractAsyncContextManager[Supervisor]):
 
 
 async def _close(supervisor: Supervisor, registry: Registry) -> None:
-    with anyio.CancelScope(shield=True):
-        await supervisor.aclose()
-    for job in registry.all_jobs():
-        job.abandon()
+    try:
+        with anyio.CancelScope(shield=True):
+            await supervisor.aclose()
+    finally:
+        for job in registry.all_jobs():
+            job.abandon()
 
 
 def _others(group: BaseExceptionGroup[BaseException], error: BaseException) -> bool:

@@ -82,7 +82,9 @@ class Process:
     async def wait(self) -> Outcome:
         """Return how it ended, once that is durable: the same object for every waiter.  A checkpoint.
 
-        Cancelling a wait does nothing to the process.  Waiting never consumes its notification.
+        Cancelling a wait does nothing to the process.  Waiting never consumes its notification.  Raises
+        `SupervisorError` (supervisor_shutting_down) where the supervisor closed before the last word could be stored,
+        as every wait here does; it is told at the next opening.
         """
         return await self._job.wait()
 

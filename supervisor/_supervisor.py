@@ -14,10 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, final
 from uuid import UUID
 
-import anyio
 from anyio.lowlevel import checkpoint
 
-from ..notifier import Owner, new_handle, process_ids
+from ..notifier import Owner, first_of, new_handle, process_ids
 from ._admission import Reservation
 from ._command import Command, EnvPolicy, HasOwner, OnOutputLimit, Order, judge_order, owner_of
 from ._errors import ErrorCode, ProcessNotFoundError, QuotaExceededError, SupervisorError
@@ -47,6 +46,8 @@ class Supervisor:
         self._registry = registry
         self._new_id = new_id
         self._pid = os.getpid()
+        self._closing_ends: float | None = None  # monotonic seconds, fixed by the first who closes
+        self._late = False
 
     @property
     def outbox(self) -> StoreOutbox:
@@ -104,7 +105,7 @@ class Supervisor:
 
         Raises, with no record: `InvalidCommandError`, `QuotaExceededError`, `SupervisorError` (pty_unavailable,
         process_setup_failed, supervisor_shutting_down, ...).  Raises, with a failed record that is told like any other:
-        `SpawnFailedError`.
+        `SpawnFailedError`, and `SupervisorError` (supervisor_shutting_down) where closing came in between.
         """
         self._check_open()
         order = judge_order(
@@ -155,14 +156,7 @@ class Supervisor:
         """Return those of `processes` that have ended, in their order, once one has; [] for none.  A checkpoint."""
         await checkpoint()
         if processes and not any(process.outcome for process in processes):
-            async with anyio.create_task_group() as tasks:
-
-                async def first(process: Process) -> None:
-                    await process.wait()
-                    tasks.cancel_scope.cancel()
-
-                for process in processes:
-                    tasks.start_soon(first, process)
+            await first_of(*(process.wait for process in processes))
         return [process for process in processes if process.outcome]
 
     async def wait_all(self, processes: Sequence[Process]) -> builtins.list[Outcome]:
@@ -180,23 +174,31 @@ class Supervisor:
     async def aclose(self) -> None:
         """Admit nothing more, stop every process (runner_shutdown), and store their last words.
 
-        Takes at most `Limits.grace_seconds` and `CLOSING_SECONDS`.  Idempotent.  The context manager calls it shielded;
-        cancelled otherwise, what it has ordered goes on.
+        Takes at most `Limits.grace_seconds` and `CLOSING_SECONDS`, counted from the first call: another one waits only
+        for what is left of them.  The context manager calls it shielded; cancelled otherwise, what it has ordered goes
+        on.
         """
         self._works.closing = True
-        grace = self._works.limits.grace_seconds
         jobs = self._registry.holding()
         for job in jobs:
             job.shut_down()
-        kill = self._works.timers.call_after(grace, lambda: _kill(jobs))
-        try:
-            with anyio.move_on_after(grace + CLOSING_SECONDS) as bound:
-                for job in jobs:
-                    await job.wait_let_go()
-            if bound.cancelled_caught:
-                logger.error("closing has run out of time: not every process has ended, or its last word is not stored")
-        finally:
-            kill.cancel()
+        timers, grace = self._works.timers, self._works.limits.grace_seconds
+        if self._closing_ends is None:
+            self._closing_ends = timers.now() + grace + CLOSING_SECONDS
+            timers.call_after(grace, lambda: _kill(jobs))
+        left = self._closing_ends - timers.now()
+
+        async def all_let_go() -> None:
+            for job in jobs:
+                await job.wait_let_go()
+
+        if jobs and left > 0:
+            await first_of(all_let_go, lambda: self._works.clock.sleep(left))
+        else:
+            await checkpoint()
+        if self._registry.holding() and not self._late:
+            self._late = True
+            logger.error("closing has run out of time: not every process has ended, or its last word is not stored")
 
     # --- admission ----------------------------------------------------------------------------------------------------
 

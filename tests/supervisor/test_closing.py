@@ -7,14 +7,21 @@ import errno
 import os
 import signal
 import threading
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
+from manual_clock import ManualClock
 from supervising import OWNER, SESSION, alive, failing_saves, nothing_left, supervising, told, until, wait_for_output
 
 from lastword.notifier import ProcessCompleted, ProcessState, ProcessStopRequested, TerminalReason
 from lastword.supervisor import ErrorCode, Limits, Process, Supervisor, SupervisorError, open_supervisor
+from lastword.supervisor._record import ProcessRecord
+from lastword.supervisor._store import Store
+from lastword.supervisor._supervisor import CLOSING_SECONDS
+from lastword.supervisor.launch import GroupLauncher
 
 S, R = ProcessState, TerminalReason
 
@@ -173,6 +180,131 @@ async def test_a_store_that_never_comes_back_does_not_hang_closing(
             process = await supervisor.start("true", owner=OWNER)
     assert process.outcome is None
     assert "closing has run out of time" in caplog.text
+
+
+async def test_the_bound_on_closing_is_one_bound_by_the_clock(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is counted from the first call, whoever calls again; what is still missing then is said once."""
+    clock = ManualClock()
+    with failing_saves(monkeypatch, lambda record: record.state.terminal) as failed:
+        async with supervising(limits=Limits(grace_seconds=2.0), clock=clock) as supervisor:
+            await supervisor.start("exec sleep 300", owner=OWNER)
+            closed: list[str] = []
+
+            async def close(name: str) -> None:
+                await supervisor.aclose()
+                closed.append(name)
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(close, "first")
+                await until(lambda: bool(failed))
+                clock.advance(CLOSING_SECONDS)
+                tasks.start_soon(close, "second")
+                await anyio.wait_all_tasks_blocked()
+                assert closed == []
+                clock.advance(2.0)
+            assert sorted(closed) == ["first", "second"]
+            # No time is left for the call that leaving the block makes.
+    assert caplog.text.count("closing has run out of time") == 1
+
+
+async def test_a_cancelled_close_still_kills_at_the_grace() -> None:
+    """What was ordered goes on: a stop with a longer grace of its own does not outlive the supervisor's."""
+    clock = ManualClock()
+    async with supervising(limits=Limits(grace_seconds=2.0), clock=clock) as supervisor:
+        process = await supervisor.start("trap '' TERM; echo ready; while :; do sleep 0.05; done", owner=OWNER)
+        await wait_for_output(process, b"ready")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: process.stop(grace=600.0))
+            await anyio.wait_all_tasks_blocked()
+            tasks.start_soon(supervisor.aclose)
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+        clock.advance(2.0)
+        assert (await process.wait()).state is S.KILLED
+
+
+async def test_who_waits_for_what_could_not_be_stored_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the end of closing every waiter gets a typed error, later ones too; the next opening tells what happened."""
+    monkeypatch.setattr("lastword.supervisor._supervisor.CLOSING_SECONDS", 0.2)
+    codes: list[ErrorCode] = []
+    handles: list[str] = []
+    asking: list[Callable[[], Awaitable[object]]] = []
+
+    async def ask(act: Callable[[], Awaitable[object]]) -> None:
+        with pytest.raises(SupervisorError, match="next opening") as caught:
+            await act()
+        codes.append(caught.value.code)
+
+    with nothing_left(), anyio.fail_after(30):
+        async with anyio.create_task_group() as waiters:
+            with failing_saves(monkeypatch, lambda record: record.state.terminal):
+                async with open_supervisor(
+                    tmp_path, session_id=SESSION, limits=Limits(grace_seconds=0.1)
+                ) as supervisor:
+                    process = await supervisor.start("echo hi; exec sleep 300", owner=OWNER)
+                    handles.append(process.handle)
+                    asking += [
+                        process.wait,
+                        process.stop,
+                        lambda: process.wait_output(99),
+                        lambda: supervisor.wait_any([process]),
+                    ]
+                    for act in asking:
+                        waiters.start_soon(ask, act)
+                    await anyio.wait_all_tasks_blocked()
+                    asking.append(process.background)
+            for act in asking:
+                await ask(act)
+    assert codes == [ErrorCode.SUPERVISOR_SHUTTING_DOWN] * 9
+    async with supervising(tmp_path) as supervisor:
+        assert (await supervisor.get(handles[0], OWNER).wait()).state is S.LOST_ON_RESTORE
+
+
+async def test_a_start_that_closing_cannot_wait_for_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A launcher that never answers: its caller is told that the supervisor closed."""
+    monkeypatch.setattr("lastword.supervisor._supervisor.CLOSING_SECONDS", 0.2)
+
+    async def never(*_: object) -> None:
+        await anyio.sleep_forever()
+
+    monkeypatch.setattr(GroupLauncher, "launch", never)
+    codes: list[ErrorCode] = []
+    async with anyio.create_task_group() as callers, supervising(limits=Limits(grace_seconds=0.1)) as supervisor:
+
+        async def start() -> None:
+            with pytest.raises(SupervisorError) as caught:
+                await supervisor.start("true", owner=OWNER)
+            codes.append(caught.value.code)
+
+        callers.start_soon(start)
+        await anyio.wait_all_tasks_blocked()
+    assert codes == [ErrorCode.SUPERVISOR_SHUTTING_DOWN]
+
+
+async def test_a_start_that_closing_overtakes_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recorded and not spawned: told like any other, and the code says why."""
+    save = Store.save
+    async with supervising() as supervisor:
+
+        async def closing(self: Store, record: ProcessRecord, units: Any = ()) -> None:
+            if record.state is S.STARTING:
+                tasks.start_soon(supervisor.aclose)
+                await anyio.wait_all_tasks_blocked()
+            await save(self, record, units)
+
+        async with anyio.create_task_group() as tasks:
+            with monkeypatch.context() as patch:
+                patch.setattr(Store, "save", closing)
+                with pytest.raises(SupervisorError, match="closing") as caught:
+                    await supervisor.start("true", owner=OWNER)
+                assert caught.value.code is ErrorCode.SUPERVISOR_SHUTTING_DOWN
+        (process,) = supervisor.list(OWNER)
+        assert process.outcome is not None
+        assert process.outcome.diagnostic == "start_cancelled"
 
 
 async def test_nothing_is_left_of_a_headless_supervisor() -> None:
