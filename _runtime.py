@@ -143,7 +143,7 @@ class Runtime:
         return await self._supervisor.start(command, owner=self._loop if owner is None else owner, **options)
 
     async def pending(self) -> list[PendingDelivery]:
-        """Everything whose way home is not finished, in order: what is not journaled yet, then what is not acknowledged.
+        """Everything whose way home is not finished: what is not journaled, then what is not acknowledged, in order.
 
         The former are events and notifications, the latter notifications alone.  A checkpoint.  Raises
         `JournalUnavailableError` where the journal cannot be read now.

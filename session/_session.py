@@ -176,9 +176,7 @@ class Session:
         `publish_process_lifecycle`; `InvalidEventError` for an internal one.
         """
         self._core.check_open()
-        given: object = event
-        if not isinstance(given, EphemeralEvent | Event):
-            validate_event(event)  # says that it is none
+        _check_event(event)
         check_type("header", event.header, EventHeader)
         check_owner(event.header.session_id, self.session_id)
         if isinstance(event, EphemeralEvent):
@@ -260,6 +258,11 @@ async def open_session(
 
 def _pending(loop_id: UUID, after: int, journal: Journal) -> list[Record]:
     return journal.pending(loop_id, after, PAGE)
+
+
+def _check_event(value: object) -> None:
+    if not isinstance(value, EphemeralEvent | Event):
+        raise InvalidEventError(type(value).__name__, "", "is not a known event type")
 
 
 def _check_public(event: Event | EphemeralEvent) -> None:
