@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,9 @@ class Witness:
         self._folder = folder
         self._state = folder / "state" if state is None else state
         self.rows: list[Row] = []
+        self._stories: dict[str, list[Row]] = {}
+        self._consumptions: Counter[UUID | None] = Counter()
+        self._payloads: dict[UUID, bytes] = {}
         self.bases: dict[str, UUID] = {}
         self.states: dict[str, ProcessState] = {}
         self.units: dict[str, list[NewRecord]] = {}
@@ -88,6 +92,12 @@ class Witness:
         rows = list(self._journal())
         assert rows[: len(self.rows)] == self.rows, "the journal has changed what it had"
         self.rows = rows
+        self._stories = {}
+        for row in rows:
+            if row.subject is not None:
+                self._stories.setdefault(row.subject, []).append(row)
+        self._consumptions = Counter(row.consumes for row in rows)
+        self._payloads = {row.record_id: row.payload for row in rows}
         if rows:
             assert verify(self._state / JOURNAL).problems == ()
         self.states, self.units = {}, {}
@@ -118,11 +128,11 @@ class Witness:
 
     def story(self, handle: str) -> list[Row]:
         """What the journal has of a process."""
-        return [row for row in self.rows if row.subject == handle]
+        return self._stories.get(handle, [])
 
     def consumed(self, command_id: UUID) -> int:
         """How often the notification was consumed."""
-        return sum(row.consumes == command_id for row in self.rows)
+        return self._consumptions[command_id]
 
     # --- the judgement
 
@@ -154,6 +164,8 @@ class Witness:
         assert command_row.seq == event_row.seq + 1, "a last word apart from its notification"
         places = [LIVES.index(row.name) for row in before]
         assert places == sorted(set(places)), f"out of order: {names}"
+        if event.process.process_started_at is not None:
+            assert {"ProcessStarted", "ProcessBackgrounded"} & set(names), f"ran, and its start was never told: {names}"
         completed = isinstance(event, ProcessCompleted)
         expected = {
             "ProcessStarted": ids.started,
@@ -213,7 +225,7 @@ class Witness:
 
     def _known(self, record: NewRecord) -> bool:
         """Whether the journal has what the outbox still holds, byte for byte: then its mark alone is missing."""
-        return any((row.record_id, row.payload) == (record.record_id, record.payload) for row in self.rows)
+        return self._payloads.get(record.record_id) == record.payload
 
     def _journal(self) -> Iterator[Row]:
         with _reading(self._state / JOURNAL) as journal:
