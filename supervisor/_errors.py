@@ -3,6 +3,7 @@
 Rules of this file
 - Every error carries a `code`: callers that do not care about the class match on that closed set.
 - A class of its own only where callers catch it by itself.
+- `args` are what its own constructor takes: so it can be copied, and sent to another process.
 - Messages reach models: they say what was wrong and what to do next, and never show a command, an argument, an
   environment value, a host path or a process id.
 """
@@ -68,6 +69,7 @@ class DirectoryInUseError(SupervisorError):
             ErrorCode.INVALID_SETTINGS,
             f"the state directory is in use by {holder}; close that runtime first, or give another directory",
         )
+        self.args = (holder,)
         self.holder = holder
 
 
@@ -78,6 +80,7 @@ class ProcessNotFoundError(SupervisorError):
         super().__init__(
             ErrorCode.NOT_FOUND, "this owner has no process of that handle; list() shows the ones that it has"
         )
+        self.args = ()
 
 
 class InvalidCommandError(SupervisorError):
@@ -88,6 +91,7 @@ class InvalidCommandError(SupervisorError):
 
     def __init__(self, field: str, why: str) -> None:
         super().__init__(ErrorCode.INVALID_ARGUMENTS, f"{field}: {why}")
+        self.args = (field, why)
         self.field = field
 
 
@@ -96,7 +100,7 @@ class QuotaExceededError(SupervisorError):
 
 
 class SpawnFailedError(SupervisorError):
-    """The process was recorded and could not be spawned; nothing of it is left.
+    """The process was recorded and could not be spawned, or the store failed meanwhile; nothing of it is left running.
 
     `kind` says what was missing, `errno` is the system's number (None where there was none), `handle` names the
     record: it is failed, and its owner is told like of any other process.
@@ -104,6 +108,7 @@ class SpawnFailedError(SupervisorError):
 
     def __init__(self, kind: SpawnFailureKind, errno: int | None, handle: str, message: str) -> None:
         super().__init__(ErrorCode.SPAWN_FAILED, message)
+        self.args = (kind, errno, handle, message)
         self.kind = kind
         self.errno = errno
         self.handle = handle
@@ -114,6 +119,7 @@ class StdinClosedError(SupervisorError):
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.STDIN_CLOSED, message)
+        self.args = (message,)
 
 
 class InputBackpressureError(SupervisorError):
@@ -121,6 +127,7 @@ class InputBackpressureError(SupervisorError):
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.INPUT_BACKPRESSURE, message)
+        self.args = (message,)
 
 
 class TeardownFailedError(SupervisorError):
@@ -131,4 +138,5 @@ class TeardownFailedError(SupervisorError):
 
     def __init__(self, errno: int | None, message: str) -> None:
         super().__init__(ErrorCode.TEARDOWN_FAILED, message)
+        self.args = (errno, message)
         self.errno = errno
