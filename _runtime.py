@@ -18,7 +18,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from os import PathLike
 from pathlib import Path
 from random import Random
-from types import TracebackType, UnionType
+from types import TracebackType
 from typing import Literal, TypedDict, Unpack, final
 from uuid import UUID
 
@@ -207,8 +207,9 @@ def open_runtime(
     manifest_corrupt, lifetime_enforcement_unavailable), and the journal's errors.  Cancelled while opening: nothing is
     open.
     """
+    if directory is not None and not isinstance(directory, str) and not hasattr(directory, "__fspath__"):
+        raise _refused(f"directory must be a path, not {type(directory).__name__}")
     for name, value, kind in (
-        ("directory", directory, str | PathLike),
         ("session_id", session_id, UUID),
         ("limits", limits, Limits),
         ("require", require, Containment),
@@ -216,7 +217,7 @@ def open_runtime(
         ("rng", rng, Random),
     ):
         if value is not None and not isinstance(value, kind):
-            raise _refused(f"{name} must be {_named(kind)}, not {type(value).__name__}")
+            raise _refused(f"{name} must be {kind.__name__}, not {type(value).__name__}")
     for name, port, methods in (("clock", clock, Clock), ("journal", journal, Journal)):
         if port is not None and not isinstance(port, str) and not _has_all(port, methods):
             raise _refused(f"{name} must be a {methods.__name__}, and {type(port).__name__} is none")
@@ -236,10 +237,6 @@ def open_runtime(
 
 def _refused(why: str) -> SupervisorError:
     return SupervisorError(ErrorCode.INVALID_SETTINGS, why)
-
-
-def _named(kind: type | UnionType) -> str:
-    return kind.__name__ if isinstance(kind, type) else "a path"
 
 
 def _has_all(value: object, port: type) -> bool:
