@@ -209,13 +209,14 @@ def open_runtime(
     """
     if directory is not None and not isinstance(directory, str) and not hasattr(directory, "__fspath__"):
         raise _refused(f"directory must be a path, not {type(directory).__name__}")
-    for name, value, kind in (
+    settings: list[tuple[str, object, type]] = [
         ("session_id", session_id, UUID),
         ("limits", limits, Limits),
         ("require", require, Containment),
         ("observer", observer, Observer),
         ("rng", rng, Random),
-    ):
+    ]
+    for name, value, kind in settings:
         if value is not None and not isinstance(value, kind):
             raise _refused(f"{name} must be {kind.__name__}, not {type(value).__name__}")
     for name, port, methods in (("clock", clock, Clock), ("journal", journal, Journal)):

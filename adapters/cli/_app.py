@@ -19,9 +19,14 @@ def demo(backend: str, plain: bool) -> None:
 
     Exits with 1 where a fate is missing or is not the one that the command must have.
     """
+    from importlib.util import find_spec
+
     import anyio
 
     from ..demo import run_demo
+
+    if find_spec(backend) is None:
+        raise click.UsageError(f"{backend} is not installed: pip install 'lastword[{backend}]'")
 
     if not anyio.run(run_demo, plain, backend=backend):
         raise SystemExit(1)

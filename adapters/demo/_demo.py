@@ -98,6 +98,7 @@ async def _follow_events(
             row.kinds.append(told.kind)
             if told.state.terminal:
                 row.last_word = told
+                row.told.set()
             show.event(time.monotonic() - began, row, told.kind)
             ledger.note()
 
@@ -106,6 +107,8 @@ async def _take_notices(runtime: Runtime, ledger: Ledger, show: Show, began: flo
     async for notice in runtime.loop:
         row = ledger.row(notice.notification.process_handle)
         row.notices.append(notice.notification)
+        # Both ways bring the same news; shown in this order, they read as what they are.
+        await row.told.wait()
         await notice.ack()
         row.acknowledged = True
         show.notice(time.monotonic() - began, row)

@@ -19,6 +19,8 @@ class Row:
     last_word: ProcessLifecycleMetadata | None = None
     notices: list[ProcessCompletionNotification] = attrs.field(factory=list[ProcessCompletionNotification])
     acknowledged: bool = False
+    told: anyio.Event = attrs.field(factory=anyio.Event)
+    """Set when the last word has come."""
 
     @property
     def settled(self) -> bool:

@@ -13,13 +13,12 @@ from ._ledger import Row
 if TYPE_CHECKING:
     from rich.table import Table
 
-_HEADINGS = ("job", "handle", "started", "background", "stop asked", "last word", "notice")
-_COLUMNS = {
+# Four columns that fit into 80 characters; on the way to its last word a job has at most two other events.
+_HEADINGS = ("job", "on its way", "last word", "told, acked")
+_ON_ITS_WAY = {
     LifecycleKind.STARTED: "started",
     LifecycleKind.BACKGROUNDED: "background",
     LifecycleKind.STOP_REQUESTED: "stop asked",
-    LifecycleKind.COMPLETED: "last word",
-    LifecycleKind.LOST: "last word",
 }
 
 
@@ -74,7 +73,7 @@ class PlainShow:
 
     def event(self, seconds: float, row: Row, kind: LifecycleKind) -> None:
         """`  1.234  completed      4kDd9s  times out: timed_out`"""
-        word = f": {last_word(row)}" if _COLUMNS[kind] == "last word" else ""
+        word = "" if kind in _ON_ITS_WAY else f": {last_word(row)}"
         self.say(f"{seconds:7.3f}  {kind.name.lower():<15} {row.handle[:6]}  {_label(row)}{word}")
 
     def notice(self, seconds: float, row: Row) -> None:
@@ -93,7 +92,7 @@ class TableShow:
         from rich.live import Live
 
         self._rows = rows
-        self._cells: dict[str, dict[str, str]] = {}
+        self._cells: dict[str, tuple[str, str, str]] = {}
         # Drawn when something has come, and never by a thread of its own.
         self._live = Live(self._table(), auto_refresh=False)
 
@@ -108,15 +107,21 @@ class TableShow:
         self._live.__exit__(kind, error, trace)
 
     def event(self, seconds: float, row: Row, kind: LifecycleKind) -> None:
-        """Fill in the event's column."""
-        column = _COLUMNS[kind]
-        text = f"{last_word(row)}  {seconds:.2f}s" if column == "last word" else f"{seconds:.2f}s"
-        self._cells.setdefault(row.handle, {})[column] = text
-        self._live.update(self._table(), refresh=True)
+        """Add it to what was on the way, or fill in the last word."""
+        way, word, told = self._cells.get(row.handle, ("", "", ""))
+        if kind in _ON_ITS_WAY:
+            way = ", ".join(filter(None, (way, _ON_ITS_WAY[kind])))
+        else:
+            word = f"{last_word(row)}  {seconds:.2f}s"
+        self._fill(row, (way, word, told))
 
     def notice(self, seconds: float, row: Row) -> None:
-        """Fill in the notice's column."""
-        self._cells.setdefault(row.handle, {})["notice"] = f"acked {seconds:.2f}s"
+        """Fill in when it was acknowledged."""
+        way, word, _ = self._cells.get(row.handle, ("", "", ""))
+        self._fill(row, (way, word, f"{seconds:.2f}s"))
+
+    def _fill(self, row: Row, cells: tuple[str, str, str]) -> None:
+        self._cells[row.handle] = cells
         self._live.update(self._table(), refresh=True)
 
     def say(self, line: str) -> None:
@@ -128,8 +133,7 @@ class TableShow:
 
         table = Table(*_HEADINGS)
         for handle, cells in self._cells.items():
-            row = self._rows[handle]
-            table.add_row(_label(row), handle[:6], *(cells.get(heading, "") for heading in _HEADINGS[2:]))
+            table.add_row(_label(self._rows[handle]), *cells)
         return table
 
 
