@@ -20,7 +20,7 @@ from uuid import UUID
 
 import attrs
 
-from ._errors import DirectoryInUseError, ErrorCode, SupervisorError
+from ._errors import DirectoryInUseError, ErrorCode, SupervisorError, refusing
 
 _LOCK = "lock"
 _SESSION = "session.id"
@@ -47,21 +47,23 @@ def hold_directory(
     and `SupervisorError` (invalid_settings) where it cannot be private, or belongs to another session than the one
     asked for.
     """
-    directory = Path(os.path.abspath(path))  # noqa: PTH100 -- abspath: a link to a directory stays what the caller gave
-    _make_private(directory)
-    status = directory.stat()
+    try:
+        directory = Path(os.path.abspath(path))  # noqa: PTH100 -- abspath: a link to a directory stays what it was
+    except TypeError:
+        raise SupervisorError(ErrorCode.INVALID_SETTINGS, "the state directory must be a str or a Path") from None
+    with refusing("the state directory"):
+        _make_private(directory)
+        status = directory.stat()
     key = (status.st_dev, status.st_ino)
     if key in _held:
         raise DirectoryInUseError("this process")
     _held.add(key)
     try:
-        descriptor = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with refusing("the lock of the state directory"):
+            descriptor = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            try:
-                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except (BlockingIOError, PermissionError) as error:
-                # POSIX lets a held record lock answer EAGAIN or EACCES.
-                raise DirectoryInUseError("another process") from error
+            with refusing("the lock of the state directory"):
+                _lock(descriptor)
             yield StateDirectory(path=directory, session_id=_session_of(directory, session_id, new_id))
         finally:
             os.close(descriptor)
@@ -69,20 +71,23 @@ def hold_directory(
         _held.discard(key)
 
 
-def _make_private(directory: Path) -> None:
+def _lock(descriptor: int) -> None:
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = directory.stat()
-        if stat.S_IMODE(status.st_mode) & 0o077 == 0 and status.st_uid == os.geteuid():
-            return
-        # Ours by what it holds, or new by holding nothing: then it is ours to close to others.
-        if status.st_uid == os.geteuid() and ((directory / _SESSION).exists() or not any(directory.iterdir())):
-            directory.chmod(0o700)
-            return
-    except OSError as error:
-        raise SupervisorError(
-            ErrorCode.INVALID_SETTINGS, f"the state directory cannot be used ({error.strerror}); give another"
-        ) from error
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        # POSIX lets a held record lock answer EAGAIN or EACCES.
+        raise DirectoryInUseError("another process") from None
+
+
+def _make_private(directory: Path) -> None:
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = directory.stat()
+    if stat.S_IMODE(status.st_mode) & 0o077 == 0 and status.st_uid == os.geteuid():
+        return
+    # Ours by what it holds, or new by holding nothing: then it is ours to close to others.
+    if status.st_uid == os.geteuid() and ((directory / _SESSION).exists() or not any(directory.iterdir())):
+        directory.chmod(0o700)
+        return
     raise SupervisorError(
         ErrorCode.INVALID_SETTINGS,
         "the state directory is open to other users and holds other files; give a new one, or chmod it to 0700",
@@ -96,16 +101,17 @@ def _session_of(directory: Path, wanted: UUID | None, new_id: Callable[[], UUID]
         text = file.read_text(encoding="ascii")
     except FileNotFoundError:
         known = None
-    except (OSError, UnicodeError) as error:
-        raise SupervisorError(ErrorCode.MANIFEST_CORRUPT, "the directory's session id cannot be read") from error
+    except (OSError, UnicodeError):
+        raise SupervisorError(ErrorCode.MANIFEST_CORRUPT, "the directory's session id cannot be read") from None
     else:
         try:
             known = UUID(text.strip())
-        except ValueError as error:
-            raise SupervisorError(ErrorCode.MANIFEST_CORRUPT, "the directory's session id is not an id") from error
+        except ValueError:
+            raise SupervisorError(ErrorCode.MANIFEST_CORRUPT, "the directory's session id is not an id") from None
     if known is None:
         session_id = wanted if wanted is not None else new_id()
-        _write_durably(file, f"{session_id}\n".encode("ascii"))
+        with refusing("the state directory"):
+            _write_durably(file, f"{session_id}\n".encode("ascii"))
         return session_id
     if wanted is not None and wanted != known:
         raise SupervisorError(

@@ -6,10 +6,13 @@ Rules of this file
 - `args` are what its own constructor takes: so it can be copied, and sent to another process.
 - Messages reach models: they say what was wrong and what to do next, and never show a command, an argument, an
   environment value, a host path or a process id.
+- What the system said is raised `from None`, always: its own text shows a path.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Literal
 
@@ -59,6 +62,18 @@ class SupervisorError(LastwordError):
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
+
+
+@contextmanager
+def refusing(what: str) -> Generator[None]:
+    """What the system refuses in the block is a wrong setting: `what` cannot be used."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+        raise SupervisorError(
+            ErrorCode.INVALID_SETTINGS, f"{what} cannot be used ({reason}); put that right, or give another directory"
+        ) from None
 
 
 class DirectoryInUseError(SupervisorError):

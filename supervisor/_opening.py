@@ -6,8 +6,10 @@ shielded -> tasks -> store -> descriptors -> a private folder.  What the block r
 
 from __future__ import annotations
 
+import logging
 import random
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -23,7 +25,7 @@ from ..notifier import Clock, OutboxUnit, ProcessState, SystemClock, TerminalRea
 from ..notifier._crashpoints import CrashPoint, reached
 from . import _diagnostics as diagnostics
 from ._admission import Admission
-from ._errors import ErrorCode, SupervisorError
+from ._errors import ErrorCode, SupervisorError, refusing
 from ._job import Job
 from ._limits import Containment, Limits
 from ._outbox import StoreOutbox
@@ -37,6 +39,8 @@ from ._timers import Timers
 from ._units import last_word_unit
 from ._works import Tasks, Works
 from .launch import GroupLauncher, Launcher
+
+logger = logging.getLogger(__name__)
 
 LauncherFactory: TypeAlias = Callable[[Reactor, Timers], Launcher]
 """Makes a launcher that waits by the supervisor's own reactor and timers."""
@@ -110,15 +114,20 @@ class _Opening(AbstractAsyncContextManager[Supervisor, None]):
     async def _build(self, stack: AsyncExitStack) -> Supervisor:
         folder = self.directory
         if folder is None:
-            folder = Path(tempfile.mkdtemp(prefix="lastword-"))
+            with refusing("the folder for temporary files"):
+                folder = Path(tempfile.mkdtemp(prefix="lastword-"))
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
         output = folder / _OUTPUT
-        output.mkdir(mode=0o700, exist_ok=True)
-        reactor, timers = Reactor(), Timers(self.clock)
+        with refusing("the folder for output"):
+            output.mkdir(mode=0o700, exist_ok=True)
+        timers = Timers(self.clock)
+        with refusing("a queue of the kernel's"):
+            reactor = Reactor()
         stack.callback(reactor.close)
         launcher = self.launcher(reactor, timers)
         self._check(launcher.containment)
-        store = Store(None if self.directory is None else folder / _STORE, self.session_id)
+        with refusing("the store"):
+            store = Store(None if self.directory is None else folder / _STORE, self.session_id)
         stack.push_async_callback(store.aclose)
         group = anyio.create_task_group()
         tasks = Tasks(group)
@@ -182,18 +191,32 @@ async def _restore(works: Works, registry: Registry) -> None:
             ended = await _lose(works, ended)
         reservation = works.admission.keep(ended.owner.loop_id, ended.kept_bytes)
         registry.add(Job(works, ended, reservation, registry.note_ended))
-    known = {record.handle for record in records}
-    for file in works.output_folder.iterdir():
-        if file.name not in known:
-            file.unlink()
+    with refusing("the folder for output"):
+        _tidy(works.output_folder, {record.handle for record in records})
+
+
+def _tidy(folder: Path, known: set[str]) -> None:
+    """Remove the output whose record is gone.  What is no plain file was never ours, and is left alone."""
+    for file in folder.iterdir():
+        if file.name in known:
+            continue
+        try:
+            if stat.S_ISREG(file.lstat().st_mode):
+                file.unlink()
+            else:
+                logger.warning("something in the folder for output is no file, so not ours; it is left alone")
+        except OSError as error:
+            logger.warning("output whose record is gone could not be removed (%s)", error.strerror)
 
 
 def _with_output(works: Works, record: ProcessRecord) -> ProcessRecord:
     """`record` with what is really there of its output; where it has ended, what it had kept at most."""
     try:
-        size = (works.output_folder / record.handle).lstat().st_size
-    except FileNotFoundError:
+        status = (works.output_folder / record.handle).lstat()
+    except OSError:
         size = 0
+    else:
+        size = status.st_size if stat.S_ISREG(status.st_mode) else 0
     return attrs.evolve(record, kept_bytes=size if record.outcome is None else min(size, record.kept_bytes))
 
 

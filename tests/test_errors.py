@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-import lastword.session.journal
+import lastword.session.journal  # pyright: ignore[reportUnusedImport] -- its errors are looked for, too
 import lastword.supervisor
 from lastword.notifier import LastwordError
 

@@ -6,7 +6,10 @@ import os
 import stat
 import subprocess
 import sys
+import traceback
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -125,3 +128,42 @@ def test_a_relative_path_means_the_folder_of_the_moment(tmp_path: Path, monkeypa
     with hold_directory("state", session_id=None, new_id=uuid4) as held:
         os.chdir("/")
         assert held.path == tmp_path / "state"
+
+
+def _block_lock(path: Path) -> None:
+    (path / "lock").mkdir()
+
+
+def _block_draft(path: Path) -> None:
+    (path / "session.new").mkdir()
+
+
+def _block_id(path: Path) -> None:
+    (path / "session.id").mkdir()
+
+
+@pytest.mark.parametrize("block", [_block_lock, _block_draft, _block_id])
+def test_what_the_system_refuses_is_a_typed_error_that_shows_no_path(
+    tmp_path: Path, block: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "state"
+    path.mkdir(mode=0o700)
+    block(path)
+    with pytest.raises(SupervisorError) as caught:
+        _session(path)
+    assert caught.value.code in (ErrorCode.INVALID_SETTINGS, ErrorCode.MANIFEST_CORRUPT)
+    assert str(tmp_path) not in "".join(traceback.format_exception(caught.value)[-1:])
+    assert caught.value.__suppress_context__
+    assert not isinstance(caught.value.__cause__, OSError)
+    # It is let go: whoever makes room for it can open it.
+    for file in path.iterdir():
+        if file.is_dir():
+            file.rmdir()
+    _session(path)
+
+
+@pytest.mark.parametrize("path", ["a\0b", 7, None])
+def test_what_is_no_path_is_a_typed_error(path: Any) -> None:
+    with pytest.raises(SupervisorError) as caught:
+        _session(path)
+    assert caught.value.code is ErrorCode.INVALID_SETTINGS

@@ -8,11 +8,12 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from uuid import UUID
 
 import pytest
-from supervising import LOOP, OWNER, SESSION, names, output_of, supervising, told
+from supervising import LOOP, OWNER, SESSION, names, nothing_left, output_of, supervising, told
 
 from lastword.notifier import (
     ProcessCompleted,
@@ -223,3 +224,38 @@ async def test_rows_that_cannot_be_read_are_told(tmp_path: Path) -> None:
         async with open_supervisor(tmp_path, session_id=SESSION):
             raise AssertionError("opened")
     assert caught.value.code is ErrorCode.MANIFEST_CORRUPT
+
+
+async def test_a_folder_that_cannot_be_used_is_a_typed_error_that_shows_no_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is in the way of the output, of the store, or of a temporary folder: invalid_settings, and no traceback."""
+    (in_the_way := tmp_path / "state").mkdir()
+    (in_the_way / "output").touch()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    for directory in (in_the_way, tmp_path / "missing", None):
+        with nothing_left(), pytest.raises(SupervisorError) as caught:
+            async with open_supervisor(directory, session_id=SESSION):
+                raise AssertionError("opened")
+        assert caught.value.code is ErrorCode.INVALID_SETTINGS, directory
+        assert str(tmp_path) not in str(caught.value)
+        assert caught.value.__suppress_context__
+
+
+async def test_what_is_no_file_of_ours_is_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A folder or a link where output is kept: left alone and logged without its path; one in the place of a process's
+    output reads as omitted."""
+    async with supervising(tmp_path) as supervisor:
+        process = await supervisor.start("echo hi", owner=OWNER)
+        await process.wait()
+    output = tmp_path / "output"
+    (output / process.handle).unlink()
+    (output / process.handle).mkdir()
+    (output / "folder").mkdir()
+    (output / "link").symlink_to(tmp_path / "supervisor.db")
+    async with supervising(tmp_path) as supervisor:
+        chunk = await supervisor.get(process.handle, OWNER).read_output()
+        assert (chunk.data, chunk.omitted, chunk.ended) == (b"", (0, 3), True)
+    assert {file.name for file in output.iterdir()} == {process.handle, "folder", "link"}
+    assert "not ours" in caplog.text
+    assert str(tmp_path) not in caplog.text
