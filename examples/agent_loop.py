@@ -19,19 +19,22 @@ async def turns() -> AsyncIterator[str]:
         yield f"turn {number}: thinking about something else"
 
 
-async def listen(loop: lastword.Loop) -> None:
+async def listen(runtime: lastword.Runtime) -> None:
     """Take every notice to the agent, and settle it once the agent has it."""
-    async for notice in loop:
+    async for notice in runtime.loop:
         said = notice.notification
+        # The notice names the job; what else is known of it is the supervisor's to tell, also after a restart.
+        outcome = await runtime.supervisor.get(said.process_handle, runtime.loop).wait()
+        code = "" if outcome.exit_code is None else f" {outcome.exit_code}"
         again = " (told before, not acknowledged)" if notice.redelivered else ""
-        print(f"-- job {said.process_handle[:6]} has ended: {said.state.name.lower()}{again}")
+        print(f"-- job {said.process_handle[:6]} has ended: {said.state.name.lower()}{code}{again}")
         # An agent would put this line into its transcript and save it; only then is the notice settled.
         await notice.ack()
 
 
 async def main(folder: str | None) -> None:
     async with lastword.open_runtime(folder) as runtime, anyio.create_task_group() as tasks:
-        tasks.start_soon(listen, runtime.loop)
+        tasks.start_soon(listen, runtime)
         process = await runtime.start("sleep 0.8; echo all tests passed", background=True, name="tests")
         print(f"-- job {process.handle[:6]} is running in the background")
         async for turn in turns():

@@ -49,7 +49,7 @@ def test_a_terminal_gets_a_table() -> None:
         assert demo.wait(timeout=10) == 0, shown[-4000:].decode(errors="replace")
     os.close(master)
     text = shown.decode()
-    for heading in ("job", "stop asked", "last word", "told, acked", "ends together, 3 of 3"):
+    for heading in ("job", "stop asked", "last word", "told, acked", "ends together, 3/3"):
         assert heading in text
     assert "all of them home" in text
 

@@ -33,7 +33,7 @@ def test_agent_loop_works_on_and_is_told(tmp_path: Path) -> None:
     assert [line for line in lines if line.startswith("turn")] == [
         f"turn {number}: thinking about something else" for number in range(1, 6)
     ]
-    told = [number for number, line in enumerate(lines) if line.endswith("has ended: exited")]
+    told = [number for number, line in enumerate(lines) if line.endswith("has ended: exited 0")]
     assert len(told) == 1
     assert lines.index("turn 1: thinking about something else") < told[0]
     assert lines[-1] == "-- its output: all tests passed"

@@ -86,15 +86,15 @@ def jobs(gate: str) -> tuple[Job, ...]:
             output_limit=1024 * 1024,
             fate=exited(0),
         ),
-        Job(label="leaves a child on the pipe", command="sleep 60 & echo gone", fate=exited(0)),
+        Job(label="child holds the pipe", command="sleep 60 & echo gone", fate=exited(0)),
         Job(
-            label="goes to the background",
+            label="is backgrounded",
             command="sleep 1.5",
             background=True,
             fate=exited(0, LifecycleKind.BACKGROUNDED),
         ),
         *(
-            Job(label=f"ends together, {number} of 3", command=waiting, at_the_gate=True, fate=exited(0))
+            Job(label=f"ends together, {number}/3", command=waiting, at_the_gate=True, fate=exited(0))
             for number in (1, 2, 3)
         ),
     )
