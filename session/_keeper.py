@@ -27,8 +27,7 @@ from .._sqlite import Failed
 from ..notifier import AppendResult, JournalFencedError, JournalUnavailableError, LastwordError, NewRecord, RecordKind
 from ..notifier._crashpoints import CrashPoint, reached
 from ._errors import SessionClosedError
-from .journal import HoldsOneSession, Journal, Record
-from .journal._judge import fence_record
+from .journal import HoldsOneSession, Journal, Record, fence_record
 
 logger = logging.getLogger(__name__)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._judge import fence_record as fence_record
 from ._memory import MemoryJournal as MemoryJournal
 from ._memory import MemoryLedger as MemoryLedger
 from ._port import HoldsOneSession as HoldsOneSession

@@ -41,6 +41,7 @@ class Journal(Protocol):
     def open(self, session_id: UUID) -> int:
         """Become the one writer: the epoch grows by one, a fence record tells it, and the new epoch is returned.
 
+        The record is `fence_record(session_id, epoch)`, so that appending it once more tells where this opening begins.
         A new journal is made for `session_id`.  Raises `JournalUnavailableError`, `JournalCorruptError`,
         `JournalSessionError` where it belongs to another session, `JournalTooNewError`; the last two change nothing.
         """

@@ -27,7 +27,7 @@ from lastword.notifier import (
     SecondTerminal,
 )
 from lastword.session import JournalSessionError
-from lastword.session.journal import HoldsOneSession, Journal, Record
+from lastword.session.journal import HoldsOneSession, Journal, Record, fence_record
 
 Opener: TypeAlias = Callable[[], Journal]
 Check: TypeAlias = Callable[[Opener], None]
@@ -133,6 +133,16 @@ def each_opening_adds_one_to_the_epoch_and_a_fence(opener: Opener) -> None:
         assert journal.open(SESSION) == epoch
         assert [record.kind for record in _all(journal)] == [RecordKind.FENCE] * epoch
         assert len(set(_ids(_all(journal)))) == epoch
+        _close(journal)
+
+
+@_check
+def the_fence_of_an_opening_is_the_record_that_the_port_names(opener: Opener) -> None:
+    """Appending it once more tells where the opening begins."""
+    for epoch in (1, 2):
+        journal = opener()
+        assert journal.open(SESSION) == epoch
+        assert _append(journal, fence_record(SESSION, epoch)) == [Duplicate(epoch, consumed=False)]
         _close(journal)
 
 
