@@ -118,13 +118,13 @@ class GroupKeeper:
     @property
     def holds_survivors(self) -> bool:
         """Whether kept survivors are (or were, when last looked) there."""
-        if self._phase is _Phase.KEPT and not self._leader.members():
-            self._close()
+        self._look_for_kept()
         return self._phase is _Phase.KEPT or (self._phase is _Phase.SWEEPING and self._sealed)
 
     @property
     def released(self) -> bool:
-        """Whether it holds nothing any more."""
+        """Whether it holds nothing any more; kept survivors are looked for, since nobody tells of the last one's end."""
+        self._look_for_kept()
         return self._phase is _Phase.CLOSED
 
     def stop(self, mode: StopMode, grace: float) -> bool:
@@ -197,8 +197,8 @@ class GroupKeeper:
         elif taken == 0:
             if self._phase is _Phase.DRAINING:
                 self._on_drained()
-            elif self._phase is _Phase.KEPT and not self._leader.members():
-                self._close()
+            else:
+                self._look_for_kept()
 
     def _on_exit(self) -> None:
         if self._leader.peek() is None:
@@ -312,6 +312,10 @@ class GroupKeeper:
             self._cancel_timers()
             self._phase = _Phase.SWEEPING
             self._term_then_sweep(0.0 if mode is StopMode.KILL else grace)
+
+    def _look_for_kept(self) -> None:
+        if self._phase is _Phase.KEPT and not self._leader.members():
+            self._close()
 
     def _close(self) -> None:
         self._phase = _Phase.CLOSED

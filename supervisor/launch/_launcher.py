@@ -134,7 +134,7 @@ class Child(Protocol):
 
     @property
     def released(self) -> bool:
-        """Whether it holds nothing any more: no process, no descriptor."""
+        """Whether it holds nothing any more: no process, no descriptor; looked up now, where nobody tells."""
         ...
 
     def stop(self, mode: StopMode, grace: float) -> bool:

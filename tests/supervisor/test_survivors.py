@@ -12,7 +12,7 @@ import pytest
 from supervising import OWNER, alive, output_of, supervising, until, wait_for_output
 
 from lastword.notifier import ProcessState
-from lastword.supervisor import Limits
+from lastword.supervisor import Limits, QuotaExceededError
 from lastword.supervisor.launch import _leader
 
 
@@ -184,6 +184,37 @@ async def test_kept_survivors_that_end_by_themselves_are_let_go() -> None:
         (pid,) = await _pids(process)
         await until(lambda: not alive(pid))
         assert await process.stop() is process.outcome
+
+
+async def test_kept_survivors_that_are_gone_do_not_keep_their_record() -> None:
+    """One that had closed its output tells nobody when it ends: retention and admission look before they pass it over."""
+    options = Limits(retained_completed=1, spool_bytes=64, aggregate_spool_bytes=64)
+    for gone in (True, False):
+        async with supervising(limits=options) as supervisor:
+            keeping = await supervisor.start(
+                f"sleep 300 {QUIET} & echo $!; exit 0", owner=OWNER, survivors="keep", output_limit=32
+            )
+            await keeping.wait()
+            (pid,) = await _pids(keeping)
+            if gone:
+                os.kill(pid, signal.SIGKILL)
+                await until(lambda: not alive(pid))
+            other = await supervisor.start("echo x", owner=OWNER, output_limit=32)
+            await other.wait()
+            assert supervisor.list(OWNER) == ([other] if gone else [keeping])
+
+
+async def test_admission_evicts_what_kept_survivors_that_are_gone() -> None:
+    """Its output is room for another."""
+    async with supervising(limits=Limits(spool_bytes=64, aggregate_spool_bytes=64)) as supervisor:
+        keeping = await supervisor.start(f"sleep 300 {QUIET} & echo $!; exit 0", owner=OWNER, survivors="keep")
+        await keeping.wait()
+        (pid,) = await _pids(keeping)
+        with pytest.raises(QuotaExceededError):
+            await supervisor.start("true", owner=OWNER)
+        os.kill(pid, signal.SIGKILL)
+        await until(lambda: not alive(pid))
+        await (await supervisor.start("true", owner=OWNER)).wait()
 
 
 async def test_the_group_is_killed_before_its_leader_is_reaped(monkeypatch: pytest.MonkeyPatch) -> None:
