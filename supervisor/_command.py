@@ -5,8 +5,8 @@ Each refusal names its field; none shows a value, since any of them may hold a s
 
 from __future__ import annotations
 
-import math
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from types import NoneType
@@ -136,9 +136,10 @@ def _is_id(value: object) -> bool:
 
 def is_seconds(value: object, *, zero: bool = False) -> bool:
     """Whether `value` is a finite, positive number (`zero`: or 0)."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
-    return value > 0 or (zero and value == 0)
+    # Compared, not converted: an int may be larger than any float.
+    return 0 < value <= sys.float_info.max or (zero and value == 0)
 
 
 def _argv(command: object) -> tuple[tuple[str, ...], str]:

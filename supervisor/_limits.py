@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from enum import IntEnum
 from typing import Any, final
 
@@ -10,22 +9,34 @@ import attrs
 
 from ._errors import ErrorCode, SupervisorError
 
+# What the system's own calls take (64 bits); nothing real is larger.
+_LARGEST = 2**63 - 1
+
 
 def _positive(_: object, field: attrs.Attribute[Any], value: object) -> None:
     number = value if isinstance(value, int) or (field.name == "grace_seconds" and isinstance(value, float)) else None
-    if number is None or isinstance(value, bool) or not math.isfinite(number) or number <= 0:
-        raise SupervisorError(ErrorCode.INVALID_SETTINGS, f"{field.name} must be a positive number, not {value!r}")
+    if number is None or isinstance(value, bool) or not 0 < number <= _LARGEST:
+        raise SupervisorError(
+            ErrorCode.INVALID_SETTINGS, f"{field.name} must be a positive number, not {_shown(value)}"
+        )
 
 
-def _count(low: int, high: int | None) -> Any:
+def _shown(value: object) -> str:
+    # Python refuses to write out an int of thousands of digits.
+    return "one so large" if isinstance(value, int) and abs(value) > _LARGEST else repr(value)
+
+
+def _count(low: int, high: int = _LARGEST) -> Any:
     """A validator: None, or an int within the bounds."""
 
     def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
         if value is None:
             return
-        if isinstance(value, bool) or not isinstance(value, int) or value < low or (high is not None and value > high):
-            bound = f"at least {low}" if high is None else f"from {low} to {high}"
-            raise SupervisorError(ErrorCode.INVALID_SETTINGS, f"{field.name} must be an integer {bound}, not {value!r}")
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            bound = f"at least {low}" if high == _LARGEST else f"from {low} to {high}"
+            raise SupervisorError(
+                ErrorCode.INVALID_SETTINGS, f"{field.name} must be an integer {bound}, not {_shown(value)}"
+            )
 
     return check
 
@@ -79,10 +90,10 @@ class ResourceLimits:
     niceness (-20 to 19), `umask` the file mode creation mask.
     """
 
-    open_files: int | None = attrs.field(default=None, validator=_count(0, None))
-    cpu_seconds: int | None = attrs.field(default=None, validator=_count(1, None))
-    address_space: int | None = attrs.field(default=None, validator=_count(1, None))
-    core: int | None = attrs.field(default=None, validator=_count(0, None))
+    open_files: int | None = attrs.field(default=None, validator=_count(0))
+    cpu_seconds: int | None = attrs.field(default=None, validator=_count(1))
+    address_space: int | None = attrs.field(default=None, validator=_count(1))
+    core: int | None = attrs.field(default=None, validator=_count(0))
     nice: int | None = attrs.field(default=None, validator=_count(-20, 19))
     umask: int | None = attrs.field(default=None, validator=_count(0, 0o777))
 

@@ -202,5 +202,5 @@ def _check_mode(mode: object) -> None:
 
 
 def _count(name: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise SupervisorError(ErrorCode.INVALID_ARGUMENTS, f"{name} must be an integer, at least {least}")
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 1 << 63:
+        raise SupervisorError(ErrorCode.INVALID_ARGUMENTS, f"{name} must be an integer, at least {least}, of 64 bits")

@@ -35,7 +35,9 @@ def test_defaults() -> None:
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-@pytest.mark.parametrize("value", [0, -1, True, "1", None, float("nan"), float("inf"), 1.5])
+@pytest.mark.parametrize(
+    "value", [0, -1, True, "1", None, float("nan"), float("inf"), 1.5, 10**400, pytest.param(10**5000, id="huge")]
+)
 def test_what_is_no_positive_number_is_refused(name: str, value: Any) -> None:
     """Counts are integers, the grace may be a fraction; zero is never "no limit"."""
     if (name, value) == ("grace_seconds", 1.5):
@@ -66,6 +68,7 @@ def test_one_process_may_not_keep_more_than_all() -> None:
         (ResourceLimits, {"nice": 20}),
         (ResourceLimits, {"umask": 0o1000}),
         (ResourceLimits, {"core": 1.0}),
+        (ResourceLimits, {"core": 1 << 63}),
     ],
 )
 def test_sizes_and_resources_are_judged_where_they_are_made(make: Any, arguments: dict[str, Any]) -> None:
