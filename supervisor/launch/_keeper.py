@@ -123,7 +123,7 @@ class GroupKeeper:
 
     @property
     def released(self) -> bool:
-        """Whether it holds nothing any more; kept survivors are looked for, since nobody tells of the last one's end."""
+        """Whether it holds nothing any more; kept survivors are looked for, since nobody tells of their end."""
         self._look_for_kept()
         return self._phase is _Phase.CLOSED
 

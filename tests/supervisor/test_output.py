@@ -64,6 +64,7 @@ async def test_wrong_cursors_are_refused() -> None:
         cases: list[tuple[dict[str, Any], ErrorCode]] = [
             ({"cursor": 4}, ErrorCode.CURSOR_AHEAD),
             ({"cursor": -1}, ErrorCode.INVALID_ARGUMENTS),
+            ({"cursor": 10**5000}, ErrorCode.INVALID_ARGUMENTS),
             ({"cursor": True}, ErrorCode.INVALID_ARGUMENTS),
             ({"max_bytes": 0}, ErrorCode.INVALID_ARGUMENTS),
             ({"streams": "stdout"}, ErrorCode.INVALID_ARGUMENTS),

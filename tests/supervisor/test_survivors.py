@@ -186,22 +186,22 @@ async def test_kept_survivors_that_end_by_themselves_are_let_go() -> None:
         assert await process.stop() is process.outcome
 
 
-async def test_kept_survivors_that_are_gone_do_not_keep_their_record() -> None:
-    """One that had closed its output tells nobody when it ends: retention and admission look before they pass it over."""
+@pytest.mark.parametrize("gone", [True, False])
+async def test_kept_survivors_that_are_gone_do_not_keep_their_record(gone: bool) -> None:
+    """One that had closed its output tells nobody when it ends: retention looks before it passes it over."""
     options = Limits(retained_completed=1, spool_bytes=64, aggregate_spool_bytes=64)
-    for gone in (True, False):
-        async with supervising(limits=options) as supervisor:
-            keeping = await supervisor.start(
-                f"sleep 300 {QUIET} & echo $!; exit 0", owner=OWNER, survivors="keep", output_limit=32
-            )
-            await keeping.wait()
-            (pid,) = await _pids(keeping)
-            if gone:
-                os.kill(pid, signal.SIGKILL)
-                await until(lambda: not alive(pid))
-            other = await supervisor.start("echo x", owner=OWNER, output_limit=32)
-            await other.wait()
-            assert supervisor.list(OWNER) == ([other] if gone else [keeping])
+    async with supervising(limits=options) as supervisor:
+        keeping = await supervisor.start(
+            f"sleep 300 {QUIET} & echo $!; exit 0", owner=OWNER, survivors="keep", output_limit=32
+        )
+        await keeping.wait()
+        (pid,) = await _pids(keeping)
+        if gone:
+            os.kill(pid, signal.SIGKILL)
+            await until(lambda: not alive(pid))
+        other = await supervisor.start("echo x", owner=OWNER, output_limit=32)
+        await other.wait()
+        assert supervisor.list(OWNER) == ([other] if gone else [keeping])
 
 
 async def test_admission_evicts_what_kept_survivors_that_are_gone() -> None:
