@@ -41,17 +41,25 @@ def running(marker: str) -> list[int]:
     return found
 
 
-async def test_c02_background_child_that_keeps_writing() -> None:
-    """C02: the end is bounded by time, not by silence, and a sealed end stays the end."""
+@pytest.mark.parametrize("survivors", ["stop", "keep"])
+async def test_c02_background_child_that_keeps_writing(survivors: Any, tmp_path: Path) -> None:
+    """C02: the end is bounded by time, not by silence, and a sealed end stays the end, whoever still writes."""
+    ticks = tmp_path / "ticks"
     async with supervising() as supervisor:
-        with anyio.fail_after(15):
-            process = await supervisor.start(
-                "while :; do echo tick; sleep 0.05; done & sleep 1; echo done", owner=OWNER
-            )
-            assert (await process.wait()).exit_code == 0
+        process = await supervisor.start(
+            f"while :; do echo tick; echo >> {ticks}; sleep 0.02; done & echo $!; sleep 0.3; echo done",
+            owner=OWNER,
+            survivors=survivors,
+        )
+        assert (await process.wait()).exit_code == 0
         data = await output_of(process)
         assert b"done\n" in data
-        await anyio.sleep(0.15)
+        if survivors == "stop":
+            (pid,) = [int(line) for line in data.split() if line.isdigit()]
+            assert not alive(pid)
+        else:
+            written = ticks.stat().st_size
+            await until(lambda: ticks.stat().st_size >= written + 2)
         chunk = await process.read_output(len(data))
         assert (chunk.data, chunk.ended, chunk.total) == (b"", True, len(data))
 
