@@ -34,6 +34,42 @@ async def test_timers_fire_in_order_and_not_when_cancelled() -> None:
         tasks.cancel_scope.cancel()
 
 
+async def test_timers_that_were_cancelled_wake_nobody() -> None:
+    """Two hundred jobs that ended long before their timeouts leave nothing to wake up for."""
+
+    class Counting(ManualClock):
+        sleeps = 0
+
+        async def sleep(self, seconds: float) -> None:
+            self.sleeps += 1
+            await super().sleep(seconds)
+
+    clock = Counting()
+    timers = Timers(clock)
+    fired: list[float] = []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(timers.run)
+        await anyio.wait_all_tasks_blocked()
+        for number in range(200):
+            timers.call_after(86_400.0 + number, lambda: fired.append(-1.0)).cancel()
+            timers.call_after(number + 0.5, lambda: fired.append(clock.elapsed))
+        cancelled = [timers.call_after(1000.0 + number, lambda: fired.append(-1.0)) for number in range(300)]
+        for timer in cancelled:
+            timer.cancel()
+            timer.cancel()
+        for _ in range(200):
+            clock.advance(1.0)
+            await anyio.wait_all_tasks_blocked()
+        assert fired == [number + 1.0 for number in range(200)]
+        clock.sleeps = 0
+        for _ in range(1000):
+            clock.advance(100.0)
+            await anyio.wait_all_tasks_blocked()
+        assert clock.sleeps <= 2
+        assert len(fired) == 200
+        tasks.cancel_scope.cancel()
+
+
 async def test_a_callback_may_remove_another_descriptor() -> None:
     """Both are readable; the first removes the second, which is not called, even where its number is reused."""
     reactor = Reactor()
