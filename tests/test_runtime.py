@@ -18,19 +18,18 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 from manual_clock import ManualClock
+from runtime_scenes import HOST, BrittleJournal, HastyClock, gone, pid_of
 
 import lastword
 from lastword._runtime import Observer, StartOptions
 from lastword.notifier import (
     AppendResult,
     JournalFencedError,
-    JournalUnavailableError,
     NewRecord,
     OutboxUnit,
     ProcessEvent,
     ProcessState,
     RecordKind,
-    SystemClock,
     TerminalReason,
     Verdict,
     main_loop_id,
@@ -40,20 +39,6 @@ from lastword.session.journal import MemoryJournal, MemoryLedger, SqliteJournal
 from lastword.supervisor import SpawnFailedError, Supervisor, SupervisorError
 
 EVERYTHING = lastword.EventFilter(enduring=LoopScope.all())
-
-
-def gone(pid: int) -> bool:
-    """Whether no process has that id, or only its unreaped remains."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
-
-
-async def pid_of(process: lastword.Process) -> int:
-    """The id that a job `echo $$` has printed first."""
-    await process.wait_output(0)
-    return int((await process.read_output()).data.split()[0])
 
 
 async def history(runtime: lastword.Runtime) -> list[tuple[str, str]]:
@@ -358,24 +343,6 @@ async def test_many_that_end_together_are_each_told_once() -> None:
             runtime.loop.receive_nowait()
 
 
-class BrittleJournal(MemoryJournal):
-    """A journal that cannot be written while `broken`."""
-
-    broken = False
-
-    def append_many(self, units: Sequence[Sequence[NewRecord]]) -> list[list[AppendResult]]:
-        if self.broken:
-            raise JournalUnavailableError("the disk is full; free some space")
-        return super().append_many(units)
-
-
-class HastyClock(SystemClock):
-    """A clock whose sleeps are a hundred times shorter."""
-
-    async def sleep(self, seconds: float) -> None:
-        await super().sleep(seconds / 100)
-
-
 async def test_what_the_journal_cannot_take_waits_in_the_store_for_the_next_opening(tmp_path: Path) -> None:
     ledger = MemoryLedger()
     journal = BrittleJournal(ledger)
@@ -427,22 +394,6 @@ async def test_a_fenced_runtime_says_so_and_closes_quietly(tmp_path: Path) -> No
         with anyio.fail_after(30), pytest.raises(JournalFencedError):
             await runtime.loop.receive()
         assert (await process.wait()).exit_code == 0
-
-
-HOST = """
-import sys
-import anyio
-import lastword
-
-async def main():
-    async with lastword.open_runtime(sys.argv[1]) as runtime:
-        process = await runtime.start("echo $$; exec sleep 60", background=True)
-        await process.wait_output(0)
-        print(process.handle, process.command_id, int((await process.read_output()).data), flush=True)
-        await anyio.sleep_forever()
-
-anyio.run(main, backend=sys.argv[2])
-"""
 
 
 async def test_a_killed_host_leaves_a_process_that_the_next_one_tells_as_lost(
