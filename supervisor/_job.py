@@ -30,7 +30,7 @@ from ..notifier._crashpoints import CrashPoint, reached
 from . import _diagnostics as diagnostics
 from ._admission import Reservation
 from ._command import Order
-from ._errors import ErrorCode, SpawnFailedError, SupervisorError, TeardownFailedError
+from ._errors import ErrorCode, ProcessNotFoundError, SpawnFailedError, SupervisorError, TeardownFailedError
 from ._outbox import UndeliveredRecord
 from ._outcome import CAUSES, Outcome, StopCause, Verdict, failed, judge
 from ._record import ProcessRecord
@@ -39,7 +39,7 @@ from ._teller import Teller
 from ._timers import Timer
 from ._works import Works
 from .launch import Child, LaunchFailedError, LaunchSpec, Report, StopMode
-from .output import SpoolState
+from .output import OutputChunk, SpoolState, read_spool
 
 logger = logging.getLogger(__name__)
 
@@ -134,11 +134,6 @@ class Job:
         """Whether nothing is held of its process: no survivor, no descriptor."""
         return self._child is None or self._child.released
 
-    @property
-    def evicted(self) -> bool:
-        """Whether its record and output are gone."""
-        return self._evicted
-
     def evict(self) -> None:
         """Note that its record and output are gone."""
         self._evicted = True
@@ -168,6 +163,13 @@ class Job:
             )
             for record_id, kind in kinds
         ]
+
+    def read(self, cursor: int, max_bytes: int) -> OutputChunk:
+        """What it has written at `cursor`; raises `ProcessNotFoundError` where it was evicted."""
+        self._works.refuse_fork()
+        if self._evicted:
+            raise ProcessNotFoundError
+        return read_spool(self.output_path, self.spool, cursor, max_bytes, terminal=self.has_ended)
 
     # --- starting -----------------------------------------------------------------------------------------------------
 
@@ -270,6 +272,7 @@ class Job:
 
     async def wait(self) -> Outcome:
         """Until the last word is durable."""
+        self._works.refuse_fork()
         await self._over.wait()
         self._check_kept()
         outcome = self.record.outcome
@@ -278,6 +281,7 @@ class Job:
 
     async def background(self) -> None:
         """Tell, once, that nobody waits for it any more."""
+        self._works.refuse_fork()
         await self._launched.wait()
         self._check_kept()
         if not self.record.backgrounded and not self._settled and self.record.state is ProcessState.RUNNING:
@@ -286,6 +290,7 @@ class Job:
 
     async def stop(self, mode: StopMode, grace: float) -> Outcome | None:
         """Ask for a stop, and wait for what comes of it; see `Process.stop`."""
+        self._works.refuse_fork()
         await self._launched.wait()
         if self.has_ended:
             await self._stop_survivors(mode, grace)
@@ -357,6 +362,7 @@ class Job:
 
     async def wait_output(self, after: int) -> None:
         """Until more than `after` bytes were written, or it has ended."""
+        self._works.refuse_fork()
         event = anyio.Event()
         if self.spool.total > after or self._over.is_set():
             event.set()

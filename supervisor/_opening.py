@@ -7,6 +7,7 @@ shielded -> tasks -> store -> descriptors -> a private folder.  What the block r
 from __future__ import annotations
 
 import logging
+import os
 import random
 import shutil
 import stat
@@ -116,7 +117,7 @@ class _Opening(AbstractAsyncContextManager[Supervisor, None]):
         if folder is None:
             with refusing("the folder for temporary files"):
                 folder = Path(tempfile.mkdtemp(prefix="lastword-"))
-            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            stack.callback(_remove, folder, os.getpid())
         output = folder / _OUTPUT
         with refusing("the folder for output"):
             output.mkdir(mode=0o700, exist_ok=True)
@@ -153,7 +154,7 @@ class _Opening(AbstractAsyncContextManager[Supervisor, None]):
         tasks.serve(reactor.run)
         tasks.serve(timers.run)
         supervisor = Supervisor(works, registry, self.new_id)
-        stack.push_async_callback(_close, supervisor, registry)
+        stack.push_async_callback(_close, works, supervisor, registry)
         return supervisor
 
     def _check(self, containment: Containment) -> None:
@@ -165,7 +166,14 @@ class _Opening(AbstractAsyncContextManager[Supervisor, None]):
             )
 
 
-async def _close(supervisor: Supervisor, registry: Registry) -> None:
+def _remove(folder: Path, pid: int) -> None:
+    if os.getpid() == pid:  # not in a fork, which leaves the same block
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _close(works: Works, supervisor: Supervisor, registry: Registry) -> None:
+    if works.forked:
+        return
     try:
         with anyio.CancelScope(shield=True):
             await supervisor.aclose()

@@ -11,9 +11,9 @@ from anyio.lowlevel import checkpoint
 
 from ..notifier import Owner, ProcessState
 from ._command import is_seconds
-from ._errors import ErrorCode, ProcessNotFoundError, StdinClosedError, SupervisorError
+from ._errors import ErrorCode, StdinClosedError, SupervisorError
 from .launch import StopMode
-from .output import OutputChunk, read_spool
+from .output import OutputChunk
 
 if TYPE_CHECKING:
     from ._job import Job
@@ -132,11 +132,9 @@ class Process:
                 ErrorCode.INVALID_ARGUMENTS, "this process has one stream for both; leave streams out or say 'both'"
             )
         await checkpoint()
-        job = self._job
-        if job.evicted:
-            raise ProcessNotFoundError
+        chunk = self._job.read(cursor, max_bytes)
         self._touch(self.handle)
-        return read_spool(job.output_path, job.spool, cursor, max_bytes, terminal=job.has_ended)
+        return chunk
 
     async def wait_output(self, after: int) -> None:
         """Return once more than `after` bytes were written in all, or it has ended.  A checkpoint."""

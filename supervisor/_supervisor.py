@@ -45,7 +45,6 @@ class Supervisor:
         self._works = works
         self._registry = registry
         self._new_id = new_id
-        self._pid = os.getpid()
         self._closing_ends: float | None = None  # monotonic seconds, fixed by the first who closes
         self._late = False
 
@@ -176,8 +175,11 @@ class Supervisor:
 
         Takes at most `Limits.grace_seconds` and `CLOSING_SECONDS`, counted from the first call: another one waits only
         for what is left of them.  The context manager calls it shielded; cancelled otherwise, what it has ordered goes
-        on.
+        on.  In a fork of the host it does nothing: the processes are the host's.
         """
+        if self._works.forked:
+            await checkpoint()
+            return
         self._works.closing = True
         jobs = self._registry.holding()
         for job in jobs:
@@ -229,11 +231,7 @@ class Supervisor:
         return admission.reserve(order.owner.loop_id, order.output_limit)
 
     def _check_open(self) -> None:
-        if os.getpid() != self._pid:
-            raise SupervisorError(
-                ErrorCode.SUPERVISOR_SHUTTING_DOWN,
-                "this process is a fork of the one that opened the supervisor; open one of its own",
-            )
+        self._works.refuse_fork()
         if self._works.closing:
             raise SupervisorError(ErrorCode.SUPERVISOR_SHUTTING_DOWN, "the supervisor is closing and starts nothing")
 

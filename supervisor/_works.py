@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
@@ -15,6 +16,7 @@ from anyio.abc import TaskGroup
 
 from ..notifier import Clock
 from ._admission import Admission
+from ._errors import ErrorCode, SupervisorError
 from ._limits import Limits
 from ._outbox import StoreOutbox
 from ._reactor import Reactor
@@ -72,7 +74,11 @@ async def _alone(act: Callable[[], Awaitable[None]]) -> None:
 @final
 @attrs.define(kw_only=True, eq=False)
 class Works:
-    """The shared parts; `closing` is set once, when nothing is admitted any more."""
+    """The shared parts; `closing` is set once, when nothing is admitted any more.
+
+    They belong to the process that made them.  A fork shares its descriptors, its kernel queue and its children's ids:
+    whatever acts, asks `forked` first.
+    """
 
     session_id: UUID
     limits: Limits
@@ -87,3 +93,17 @@ class Works:
     tasks: Tasks
     output_folder: Path
     closing: bool = False
+    _pid: int = attrs.field(init=False, factory=os.getpid)
+
+    @property
+    def forked(self) -> bool:
+        """Whether this process is a fork of the one that opened the supervisor."""
+        return os.getpid() != self._pid
+
+    def refuse_fork(self) -> None:
+        """Raise `SupervisorError` where this process is a fork."""
+        if self.forked:
+            raise SupervisorError(
+                ErrorCode.SUPERVISOR_SHUTTING_DOWN,
+                "this process is a fork of the one that opened the supervisor; open one of its own",
+            )

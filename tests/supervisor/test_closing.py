@@ -6,6 +6,8 @@ import contextlib
 import errno
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -213,7 +215,7 @@ async def test_a_cancelled_close_still_kills_at_the_grace() -> None:
     """What was ordered goes on: a stop with a longer grace of its own does not outlive the supervisor's."""
     clock = ManualClock()
     async with supervising(limits=Limits(grace_seconds=2.0), clock=clock) as supervisor:
-        process = await supervisor.start("trap '' TERM; echo ready; while :; do sleep 0.05; done", owner=OWNER)
+        process = await supervisor.start("trap '' TERM; echo ready; exec sleep 300", owner=OWNER)
         await wait_for_output(process, b"ready")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(lambda: process.stop(grace=600.0))
@@ -342,15 +344,71 @@ async def test_what_may_not_be_signalled_is_told_as_failed(monkeypatch: pytest.M
         os.waitpid(pid, 0)
 
 
-async def test_a_fork_of_the_host_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The supervisor belongs to the process that opened it."""
+async def test_a_fork_of_the_host_has_no_part_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The supervisor and its processes belong to the process that opened it: nothing is started, stopped or told."""
     async with supervising() as supervisor:
+        process = await supervisor.start("echo $$; sleep 300", owner=OWNER)
+        await wait_for_output(process, b"\n")
+        told(supervisor.outbox)
+        asking: list[Callable[[], Awaitable[object]]] = [
+            lambda: supervisor.start("true", owner=OWNER),
+            process.stop,
+            process.background,
+            process.wait,
+            process.read_output,
+            lambda: process.wait_output(99),
+            lambda: supervisor.wait_any([process]),
+            lambda: supervisor.wait_all([process]),
+        ]
+        for act in asking:
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "getpid", lambda: -1)
+                with pytest.raises(SupervisorError, match="fork") as caught:
+                    await act()
+            assert caught.value.code is ErrorCode.SUPERVISOR_SHUTTING_DOWN
         with monkeypatch.context() as patch:
             patch.setattr(os, "getpid", lambda: -1)
-            with pytest.raises(SupervisorError) as caught:
-                await supervisor.start("true", owner=OWNER)
-        assert caught.value.code is ErrorCode.SUPERVISOR_SHUTTING_DOWN
-        assert supervisor.list(OWNER) == []
+            await supervisor.aclose()
+        assert process.state is S.RUNNING
+        assert supervisor.list(OWNER) == [process]
+        assert told(supervisor.outbox) == []
+        assert (await (await supervisor.start("true", owner=OWNER)).wait()).exit_code == 0
+
+
+_FORKING_HOST = f"""
+import os
+from uuid import UUID
+import anyio
+from lastword.notifier import Owner
+from lastword.supervisor import open_supervisor
+
+PARENT = os.getpid()
+
+async def main():
+    session = UUID("{SESSION}")
+    async with open_supervisor(None, session_id=session) as supervisor:
+        process = await supervisor.start("echo hi; exec sleep 300", owner=Owner(session_id=session, loop_id=session))
+        await process.wait_output(2)
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+            print(process.state.name, (await process.read_output()).data, flush=True)
+
+try:
+    anyio.run(main)
+finally:
+    # asyncio ends as it can in a fork; what matters is what that does to the parent.
+    if os.getpid() != PARENT:
+        os._exit(0)
+"""
+
+
+# asyncio only: a fork of a trio host takes the parent's descriptors out of trio's own kernel queue, which both share.
+def test_a_fork_that_leaves_the_block_ends_nothing() -> None:
+    """However the block ends there, the parent's processes run on, and its folder stays."""
+    command = [sys.executable, "-W", "ignore", "-c", _FORKING_HOST]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "RUNNING b'hi\\n'\n"), done.stderr
 
 
 async def test_an_idle_job_costs_two_descriptors_and_no_thread_or_task() -> None:
