@@ -32,7 +32,7 @@ from ._admission import Reservation
 from ._command import Order
 from ._errors import ErrorCode, ProcessNotFoundError, SpawnFailedError, SupervisorError, TeardownFailedError
 from ._outbox import UndeliveredRecord
-from ._outcome import CAUSES, Outcome, StopCause, Verdict, failed, judge
+from ._outcome import CAUSES, Outcome, StopCause, Verdict, failed, judge, outcome_of
 from ._record import ProcessRecord
 from ._store import STORE_ERRORS
 from ._teller import Teller
@@ -445,39 +445,20 @@ class Job:
 
     async def _conclude(self) -> None:
         kept = 0 if self._report is None else self._report.spool.kept
-        units = await self._teller.conclude(self._outcome, kept, self._tried.set)
+        units = await self._teller.conclude(self._outcome_of, kept, self._tried.set)
         self._works.admission.shrink(self._reservation, kept)
         self._end_waiting()
         self._works.outbox.add(units)
         self._on_ended(self)
 
-    def _outcome(self, record: ProcessRecord, finished_at: datetime) -> Outcome:
-        verdict, report = self._verdict, self._report
-        assert verdict is not None  # noqa: S101 -- concluding comes from settling
-        containment = self._works.launcher.containment
-        if report is None:  # never spawned: there is nothing that could be left
-            return Outcome(
-                state=verdict.state,
-                reason=verdict.reason,
-                finished_at=finished_at,
-                containment=containment,
-                proven=True,
-                diagnostic=verdict.code,
-            )
-        return Outcome(
-            state=verdict.state,
-            reason=verdict.reason,
-            exit_code=None if report.status is None else report.status.exit_code,
-            signal=None if report.status is None else report.status.signal,
+    def _outcome_of(self, record: ProcessRecord, finished_at: datetime) -> Outcome:
+        assert self._verdict is not None  # noqa: S101 -- concluding comes from settling
+        return outcome_of(
+            self._verdict,
+            self._report,
             started_at=record.started_at,
             finished_at=finished_at,
-            survivors=report.survivors,
-            output_open=report.output_open,
-            total_bytes=report.spool.total,
-            output_error=report.spool.fault,
-            containment=containment,
-            proven=report.proven,
-            diagnostic=verdict.code,
+            containment=self._works.launcher.containment,
         )
 
     def _end_waiting(self) -> None:

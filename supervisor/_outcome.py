@@ -137,6 +137,41 @@ def judge(report: Report, cause: StopCause | None, *, interrupt_until: float) ->
             return Verdict(state=state, reason=_SPECIAL_REASONS.get(cause, reason))
 
 
+def outcome_of(
+    verdict: Verdict,
+    report: Report | None,
+    *,
+    started_at: datetime | None,
+    finished_at: datetime,
+    containment: Containment,
+) -> Outcome:
+    """The outcome that `verdict` and what the keeper saw make; no report: never spawned, so nothing can be left."""
+    if report is None:
+        return Outcome(
+            state=verdict.state,
+            reason=verdict.reason,
+            finished_at=finished_at,
+            containment=containment,
+            proven=True,
+            diagnostic=verdict.code,
+        )
+    return Outcome(
+        state=verdict.state,
+        reason=verdict.reason,
+        exit_code=None if report.status is None else report.status.exit_code,
+        signal=None if report.status is None else report.status.signal,
+        started_at=started_at,
+        finished_at=finished_at,
+        survivors=report.survivors,
+        output_open=report.output_open,
+        total_bytes=report.spool.total,
+        output_error=report.spool.fault,
+        containment=containment,
+        proven=report.proven,
+        diagnostic=verdict.code,
+    )
+
+
 _SPECIAL_REASONS = {
     StopCause.OUTPUT_LIMIT: TerminalReason.OUTPUT_LIMIT,
     StopCause.SHUTDOWN: TerminalReason.RUNNER_SHUTDOWN,

@@ -110,7 +110,7 @@ class Store:
                 connection.execute(INSERT_UNIT, (unit.position, unit.subject))
                 connection.executemany(
                     INSERT_RECORD,
-                    [(unit.position, *record_row(ordinal, record)) for ordinal, record in enumerate(unit.records)],
+                    [(unit.position, *record_row(ordinal, told)) for ordinal, told in enumerate(unit.records)],
                 )
 
         await self._writer.submit(job)
