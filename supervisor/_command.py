@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from types import NoneType
 from typing import Literal, Protocol, cast, final
 from uuid import UUID
@@ -18,7 +18,7 @@ import attrs
 from ..notifier import Owner
 from ._errors import InvalidCommandError
 from ._limits import Limits, ResourceLimits, TerminalSize
-from .launch import Survivors, Wishes
+from .launch import LaunchSpec, Survivors, Wishes
 
 Command = str | Sequence[str]
 EnvPolicy = Literal["minimal", "inherit", "none"]
@@ -62,6 +62,19 @@ class Order:
     on_output_limit: OnOutputLimit
     umask: int | None
     wishes: Wishes
+
+    def spec(self, output_path: Path) -> LaunchSpec:
+        """What the launcher is given."""
+        return LaunchSpec(
+            argv=self.argv,
+            env=self.env,
+            cwd=self.cwd,
+            stdin=self.stdin,
+            umask=self.umask,
+            survivors=self.survivors,
+            output_path=output_path,
+            output_limit=self.output_limit,
+        )
 
 
 def judge_order(

@@ -20,8 +20,7 @@ import logging
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, final
-from uuid import UUID
+from typing import final
 
 import anyio
 
@@ -30,15 +29,15 @@ from ..notifier._crashpoints import CrashPoint, reached
 from . import _diagnostics as diagnostics
 from ._admission import Reservation
 from ._command import Order
-from ._errors import ErrorCode, ProcessNotFoundError, SpawnFailedError, SupervisorError, TeardownFailedError
-from ._outbox import UndeliveredRecord
+from ._errors import ErrorCode, ProcessNotFoundError, SpawnFailedError, SupervisorError
 from ._outcome import CAUSES, Outcome, StopCause, Verdict, failed, judge, outcome_of
 from ._record import ProcessRecord
+from ._stopping import Stopping
 from ._store import STORE_ERRORS
 from ._teller import Teller
 from ._timers import Timer
 from ._works import Works
-from .launch import Child, LaunchFailedError, LaunchSpec, Report, StopMode
+from .launch import Child, LaunchFailedError, Report, StopMode
 from .output import OutputChunk, SpoolState, read_spool
 
 logger = logging.getLogger(__name__)
@@ -67,15 +66,11 @@ class Job:
         self._report: Report | None = None
         self._verdict: Verdict | None = None  # what it will be, whatever the keeper reports
         self._settled = False
-        self._cause: StopCause | None = None
-        self._interrupt_until = float("-inf")
-        self._stop_told = False
+        self._stopping = Stopping()
         self._stop_at: int | None = None  # the count of output bytes above which it is stopped
         self._evicted = False
         self._abandoned = False
         self._timeout: Timer | None = None
-        self._stuck_count = 0
-        self._stuck_errno: int | None = None
         self._unwanted = False  # the caller of `start` was cancelled
         self._refusal: SupervisorError | None = None  # what the caller of `start` is told where it does not run
         self._handed_off = anyio.Event()
@@ -143,27 +138,6 @@ class Job:
         """Seconds between SIGTERM and SIGKILL where a stop does not say."""
         return self._works.limits.grace_seconds
 
-    def unstored(self) -> list[UndeliveredRecord]:
-        """The records of a last word that could not be stored yet."""
-        teller, ids = self._teller, self.record.ids
-        if teller.last_error is None:
-            return []
-        kinds: tuple[tuple[UUID, Literal["event", "notification"]], ...] = (
-            (ids.completed, "event"),
-            (ids.command, "notification"),
-        )
-        return [
-            UndeliveredRecord(
-                record_id=record_id,
-                kind=kind,
-                process_handle=self.record.handle,
-                attempts=teller.attempts,
-                status="waiting",
-                last_error=teller.last_error,
-            )
-            for record_id, kind in kinds
-        ]
-
     def read(self, cursor: int, max_bytes: int) -> OutputChunk:
         """What it has written at `cursor`; raises `ProcessNotFoundError` where it was evicted."""
         self._works.refuse_fork()
@@ -215,19 +189,9 @@ class Job:
                 ErrorCode.SUPERVISOR_SHUTTING_DOWN, "the supervisor is closing, so the process was not spawned"
             )
         self._stop_at = order.output_limit if order.on_output_limit == "stop" else None
-        spec = LaunchSpec(
-            argv=order.argv,
-            env=order.env,
-            cwd=order.cwd,
-            stdin=order.stdin,
-            umask=order.umask,
-            survivors=order.survivors,
-            output_path=self.output_path,
-            output_limit=order.output_limit,
-        )
         began = self._works.timers.now()
         try:
-            self._child = await self._works.launcher.launch(spec, self)
+            self._child = await self._works.launcher.launch(order.spec(self.output_path), self)
         except LaunchFailedError as error:
             self._settle(failed(diagnostics.spawn_failed(error.kind, error.errno)))
             await self._tried.wait()
@@ -296,27 +260,29 @@ class Job:
             await self._stop_survivors(mode, grace)
             return self.record.outcome
         self._check_kept()
-        stuck_before = self._stuck_count
+        failures_before = self._stopping.failures
         self.request(CAUSES[mode], grace)
         await self._watch_for(grace if mode is StopMode.INTERRUPT else None)
         self._check_kept()
         if self._report is not None or self._settled:
             return await self.wait()
-        if self._stuck_count != stuck_before:
-            raise TeardownFailedError(self._stuck_errno, _teardown_message(self._stuck_errno))
+        if self._stopping.failures != failures_before:
+            raise self._stopping.error()
         return None
 
     async def _watch_for(self, seconds: float | None) -> None:
         """Until it has ended, an order was stuck, or the time is over."""
         event = anyio.Event()
-        self.watch(event)
+        if self._over.is_set():
+            event.set()
+        self._watchers.add(event)
         try:
             if seconds is None:
                 await event.wait()
             else:
                 await first_of(event.wait, lambda: self._works.clock.sleep(seconds))
         finally:
-            self.unwatch(event)
+            self._watchers.discard(event)
 
     async def _stop_survivors(self, mode: StopMode, grace: float) -> None:
         if self._child is not None and self._child.holds_survivors:
@@ -332,12 +298,8 @@ class Job:
         seconds = self.default_grace if grace is None else grace
         if not child.stop(cause.mode, seconds):
             return  # it has ended by itself, and that is about to be told
-        if self._cause is None or self._cause is StopCause.INTERRUPT:
-            self._cause = cause
-        if cause is StopCause.INTERRUPT:
-            self._interrupt_until = self._works.timers.now() + seconds
-        if not self._stop_told and self.record.state is ProcessState.RUNNING:
-            self._stop_told = True
+        self._stopping.ordered(cause, grace_ends=self._works.timers.now() + seconds)
+        if self.record.state is ProcessState.RUNNING and self._stopping.tell():
             self._teller.tell_stop_requested(cause.requested)
             self._works.tasks.start(self._teller.flush)
 
@@ -374,16 +336,6 @@ class Job:
         if self.spool.total <= after:
             self._check_kept()
 
-    def watch(self, event: anyio.Event) -> None:
-        """Have `event` set when it has ended or a stop order was stuck; at once if it has ended."""
-        if self._over.is_set():
-            event.set()
-        self._watchers.add(event)
-
-    def unwatch(self, event: anyio.Event) -> None:
-        """Forget `event`."""
-        self._watchers.discard(event)
-
     def abandon(self) -> None:
         """Let go of what is still held of the process, and of whoever still waits; for the very end of closing."""
         self._abandoned = True
@@ -412,16 +364,14 @@ class Job:
         """See `Listener.ended`."""
         self._report = report
         if self._launched.is_set():
-            self._settle(self._verdict or judge(report, self._cause, interrupt_until=self._interrupt_until))
+            stopping = self._stopping
+            self._settle(self._verdict or judge(report, stopping.cause, interrupt_until=stopping.interrupt_until))
 
     def stuck(self, errno: int | None) -> None:
         """See `Listener.stuck`: a caller's stop raises and the process goes on; where nobody asked, it has failed."""
-        self._stuck_errno = errno
-        self._stuck_count += 1
-        asked = self._cause in CAUSES.values() and self._verdict is None and not self._works.closing
-        if asked:
-            if errno is not None:
-                self._cause = None  # no signal was delivered, so it cannot be the cause of what comes
+        self._stopping.failed(errno)
+        if self._stopping.asked and self._verdict is None and not self._works.closing:
+            self._stopping.not_delivered()
             self._wake(self._watchers)
             return
         assert self._child is not None  # noqa: S101 -- only a child can be stuck
@@ -471,9 +421,3 @@ class Job:
     def _wake(events: Iterable[anyio.Event]) -> None:
         for event in tuple(events):
             event.set()
-
-
-def _teardown_message(errno: int | None) -> str:
-    if errno is None:
-        return "it took SIGKILL and lives on (most likely stuck in the kernel); it is still running: try again later"
-    return "the system did not let it be signalled (it may run as another user); it is still running"

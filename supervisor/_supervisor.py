@@ -167,7 +167,7 @@ class Supervisor:
         """Every record that is not known to be delivered, and every last word that could not be stored yet."""
         held = self._works.outbox.undelivered()
         for job in self._registry.running():
-            held += job.unstored()
+            held += job.teller.unstored()
         return held
 
     async def aclose(self) -> None:

@@ -12,13 +12,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import datetime
-from typing import final
+from typing import Literal, final
+from uuid import UUID
 
 import anyio
 import attrs
 
 from ..notifier import OutboxUnit, ProcessState, TerminalReason, next_delay
 from ..notifier._crashpoints import CrashPoint, reached
+from ._outbox import UndeliveredRecord
 from ._outcome import Outcome
 from ._record import ProcessRecord
 from ._store import STORE_ERRORS
@@ -45,6 +47,27 @@ class Teller:
     def record(self) -> ProcessRecord:
         """What is known of the process."""
         return self._record
+
+    def unstored(self) -> list[UndeliveredRecord]:
+        """The records of a last word that could not be stored yet."""
+        if self.last_error is None:
+            return []
+        ids = self._record.ids
+        kinds: tuple[tuple[UUID, Literal["event", "notification"]], ...] = (
+            (ids.completed, "event"),
+            (ids.command, "notification"),
+        )
+        return [
+            UndeliveredRecord(
+                record_id=record_id,
+                kind=kind,
+                process_handle=self._record.handle,
+                attempts=self.attempts,
+                status="waiting",
+                last_error=self.last_error,
+            )
+            for record_id, kind in kinds
+        ]
 
     async def save_starting(self) -> None:
         """Make the fresh record durable, before anything is spawned.  Raises `STORE_ERRORS`."""
