@@ -3,7 +3,7 @@
 Rules of this file
 - Every error carries a `code`: callers that do not care about the class match on that closed set.
 - A class of its own only where callers catch it by itself.
-- `args` are what its own constructor takes: so it can be copied, and sent to another process.
+- `args` (which `Exception.__init__` sets) are what its own constructor takes: so it can be copied, and sent elsewhere.
 - Messages reach models: they say what was wrong and what to do next, and never show a command, an argument, an
   environment value, a host path or a process id.
 - What the system said is raised `from None`, always: its own text shows a path.
@@ -84,7 +84,7 @@ class DirectoryInUseError(SupervisorError):
             ErrorCode.INVALID_SETTINGS,
             f"the state directory is in use by {holder}; close that runtime first, or give another directory",
         )
-        self.args = (holder,)
+        Exception.__init__(self, holder)
         self.holder = holder
 
 
@@ -95,7 +95,7 @@ class ProcessNotFoundError(SupervisorError):
         super().__init__(
             ErrorCode.NOT_FOUND, "this owner has no process of that handle; list() shows the ones that it has"
         )
-        self.args = ()
+        Exception.__init__(self)
 
 
 class InvalidCommandError(SupervisorError):
@@ -106,7 +106,7 @@ class InvalidCommandError(SupervisorError):
 
     def __init__(self, field: str, why: str) -> None:
         super().__init__(ErrorCode.INVALID_ARGUMENTS, f"{field}: {why}")
-        self.args = (field, why)
+        Exception.__init__(self, field, why)
         self.field = field
 
 
@@ -123,7 +123,7 @@ class SpawnFailedError(SupervisorError):
 
     def __init__(self, kind: SpawnFailureKind, errno: int | None, handle: str, message: str) -> None:
         super().__init__(ErrorCode.SPAWN_FAILED, message)
-        self.args = (kind, errno, handle, message)
+        Exception.__init__(self, kind, errno, handle, message)
         self.kind = kind
         self.errno = errno
         self.handle = handle
@@ -134,7 +134,7 @@ class StdinClosedError(SupervisorError):
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.STDIN_CLOSED, message)
-        self.args = (message,)
+        Exception.__init__(self, message)
 
 
 class InputBackpressureError(SupervisorError):
@@ -142,7 +142,7 @@ class InputBackpressureError(SupervisorError):
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.INPUT_BACKPRESSURE, message)
-        self.args = (message,)
+        Exception.__init__(self, message)
 
 
 class TeardownFailedError(SupervisorError):
@@ -153,5 +153,5 @@ class TeardownFailedError(SupervisorError):
 
     def __init__(self, errno: int | None, message: str) -> None:
         super().__init__(ErrorCode.TEARDOWN_FAILED, message)
-        self.args = (errno, message)
+        Exception.__init__(self, errno, message)
         self.errno = errno

@@ -199,6 +199,7 @@ NAN = float("nan")
         ({"survivors": "drop"}, "survivors"),
         ({"name": "two\nlines"}, "name"),
         ({"name": "x" * 129}, "name"),
+        ({"name": "\udcff"}, "name"),
         ({"output_limit": 0}, "output_limit"),
         ({"output_limit": -1}, "output_limit"),
         ({"output_limit": True}, "output_limit"),
