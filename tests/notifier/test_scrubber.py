@@ -96,7 +96,7 @@ def test_a_value_of_several_lines_is_known_by_each_and_in_one() -> None:
         (f"PASSWORD:{SECRET}", f"PASSWORD:{REDACTED}"),
         (f"password: {SECRET} next", f"password: {REDACTED} next"),
         (f"password = {SECRET} next", f"password = {REDACTED} next"),
-        (f"password ={SECRET} next", f"password {REDACTED} next"),
+        (f"password ={SECRET} next", f"password ={REDACTED} next"),
         (f"db_password_2={SECRET}", f"db_password_2={REDACTED}"),
         (f"AWS_SECRET_ACCESS_KEY={SECRET}", f"AWS_SECRET_ACCESS_KEY={REDACTED}"),
         (f"STRIPE_KEY={SECRET}", f"STRIPE_KEY={REDACTED}"),
@@ -113,8 +113,8 @@ def test_a_value_of_several_lines_is_known_by_each_and_in_one() -> None:
         (f"https://{SECRET}@host", f"https://{REDACTED}@host"),
         (f"https://host/?token={SECRET}&x=1", f"https://host/?token={REDACTED}"),
         (f"https://host/?key={SECRET}", f"https://host/?key={REDACTED}"),
-        (f"Authorization: Bearer {SECRET} next", f"Authorization: Bearer {REDACTED} next"),
-        (f"authorization:bearer {SECRET} next", f"authorization:bearer {REDACTED} next"),
+        (f"Authorization: Bearer {SECRET} next", f"Authorization: {REDACTED}"),
+        (f"authorization:bearer {SECRET} next", f"authorization:bearer {REDACTED}"),
         (f"Basic {SECRET}", f"Basic {REDACTED}"),
         (f"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.{SECRET} next", f"{REDACTED} next"),
         (f"ghp_{SECRET}{SECRET}, next", f"{REDACTED} next"),
@@ -133,10 +133,165 @@ def test_what_looks_like_a_secret_is_cut(text: str, scrubbed: str) -> None:
     assert Scrubber().scrub(text) == scrubbed
 
 
+ANNOUNCEMENTS = [
+    "password := X",
+    "password:=X",
+    "password => X",
+    "password=>X",
+    "password == X",
+    "password ?= X",
+    "password?=X",
+    "password: | X",
+    "password | X",
+    'password = "a X b"',
+    "Authorization: AWS4-HMAC-SHA256 Credential=a, Signature=X",
+    "Authorization: X",
+    "Authorization : Custom a=b, c=X",
+    "Proxy-Authorization: NTLM X",
+    "Cookie: theme=dark; sid=X",
+    "Set-Cookie: sid=a; X",
+    'curl -H "authorization: Custom abc X"',
+    "(Bearer X)",
+    "header=Bearer X",
+    "Bearer: X",
+    '"Bearer X"',
+    "[basic X]",
+    "token: Bearer X",
+    "token=(Bearer X)",
+    "key=X",
+    "key: X",
+    "auth=X",
+    "auth: X",
+    "pass=X",
+    "sig=X",
+    "?sig=X&se=1",
+    "AccountKey=X;EndpointSuffix=a",
+    "SharedAccessKey=X",
+    "accountKey: X",
+    "KEY_2=X",
+    "STRIPE_KEY_LIVE=X",
+    "api key: X",
+    "secret key: X",
+    "secret key = X",
+    "access key => X",
+    "curl -u a:X https://h",
+    "curl -ua:X https://h",
+    "curl --user=a:X",
+    "curl --proxy-user a:X",
+    "curl -u 'a:b X' https://h",
+    "//u:X@h",
+    "see //u:X@h/p",
+    r"https:\/\/u:X@h",
+    r"{\"password\":\"X\"}",
+    r"{\"password\": \"a X\"}",
+    r'password="a\"b X"',
+    "{'password': u'a X'}",
+    '{"password":"a b","token":"c X"}',
+    "params[password]=X",
+    "os.environ['DB_PASSWORD'] = X",
+    "<password>X</password>",
+    "<password>a X b</password>",
+    "<db_password>X",
+    "token%3DX",
+    "token%3dX",
+    "password: token: X",
+    "key=abc,Cookie: X",
+    "password=x;Authorization: Custom X",
+    "jwt=X",
+    "bearer=X",
+    "client-key: X",
+    "PGPASS=X",
+    "connection_string=X",
+    "SLACK_WEBHOOK_URL=https://h/X",
+    *(f"a {prefix}X" for prefix in ("whsec_", "gsk_", "xai-", "r8_", "dckr_pat_", "lin_api_", "figd_", "sntrys_")),
+]
+
+
+@pytest.mark.parametrize("text", ANNOUNCEMENTS)
+def test_what_is_announced_is_cut_however_it_is_announced(text: str) -> None:
+    """Operators, headers, schemes, flags, quotes, tags: X is the secret."""
+    assert SECRET not in Scrubber().scrub(text.replace("X", SECRET))
+
+
+MARKS = [
+    "password",
+    "Bearer",
+    "@",
+    "//",
+    ":",
+    "=",
+    '"',
+    "-----BEGIN",
+    "-----END",
+    "Authorization",
+    "token",
+    "-u",
+    ">",
+    " ",
+]
+
+
+@given(
+    text=st.lists(st.sampled_from([*MARKS, *ANNOUNCEMENTS, "X", "X", " ", " ", "host", "-----"]), max_size=9).map(
+        "".join
+    ),
+    values=st.lists(st.sampled_from(MARKS) | st.text('Besr:@/="pa -', min_size=1, max_size=4), max_size=4),
+    data=st.data(),
+)
+def test_what_is_cut_without_values_is_cut_with_any(text: str, values: list[str], data: st.DataObject) -> None:
+    """A value that is part of what announces a secret does not take the announcement away: all is found, then cut."""
+    secret = "\u03a9" * 9
+    text = text.replace("X", secret)
+    start = data.draw(st.integers(0, len(text)))
+    values = [*values, text[start : start + data.draw(st.integers(0, 20))]]
+    cut = scrubber_module.one_line(text)
+    shown = Scrubber().scrub(text).count("\u03a9")
+    assert Scrubber(values=values).scrub(text).count("\u03a9") <= shown <= cut.count("\u03a9")
+
+
+PEM = "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize(
+    ("scrubber", "text"),
+    [
+        (Scrubber({"DB_PASSWORD": "password"}), "password=X"),
+        (Scrubber({"AUTH_TOKEN": "Bearer"}), "Authorization: Bearer X"),
+        (Scrubber({"AUTH_TOKEN": "Bearer"}), "Bearer X"),
+        (Scrubber({"TLS_KEY": PEM.format("MIIabcdef")}), PEM.format("X")),
+        (Scrubber(values=["@hostname"]), "postgres://u:X@hostname/db"),
+        (Scrubber(values=["://u"]), "postgres://u:X@hostname/db"),
+    ],
+)
+def test_a_value_takes_no_announcement_away(scrubber: Scrubber, text: str) -> None:
+    """Each of these values is a word or mark that another secret is known by."""
+    assert SECRET not in scrubber.scrub(text.replace("X", SECRET))
+
+
+def test_the_frame_of_a_key_is_no_secret() -> None:
+    """Of a registered PEM the lines within are; its first and its last are those of every other."""
+    assert repr(Scrubber(values=[PEM.format("MIIabcdef")])) == "<Scrubber: 2 values>"
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "spawn_failed:ENOENT",
+        "spawn_failed:not_found:ENOENT",
+        "teardown_failed:EPERM",
+        "tree_not_proven",
+        "auth_failed:EPERM",
+        "key_not_found:ENOENT",
+        "KeyError: 'x'",
+        "author: me",
+        "passed: 3, failed: 2",
+        "bypass=1 compass: north",
+        "signal: 9",
+        "docker run -u 1000:1000 image",
+        "python -u script.py",
+        "see https://host//path and a//b",
+        "forgot password? Click here",
+        "a <b> c </b> d",
         "teardown_failed:ESRCH",
         "start_cancelled",
         "store_unavailable:ENOSPC tree_not_proven",
@@ -211,6 +366,13 @@ HOSTILE = {
     "flags": "--password ",
     "separators": "=:",
     "one letter": "a",
+    "operators": "token>",
+    "tags": "<token>x",
+    "end tags": "</token>",
+    "escaped quotes": 'token=\\"',
+    "open quotes": "token='\"",
+    "users": "-u ",
+    "backslashes": "\\",
     "secrets": SECRET,
     "NULs": "\x00",
 }
