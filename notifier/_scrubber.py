@@ -28,9 +28,6 @@ REDACTED = "[redacted]"
 _SHORTEST_ENVIRONMENT_VALUE = 6
 """Shorter values of secret-looking variables ("1", "true", "none") are no secrets; cutting them would blot the text."""
 
-_LONGEST_PERIODIC_VALUE = 4096
-"""Up to here a value is searched for overlapping copies of itself; longer ones do not repeat themselves by chance."""
-
 # The name of something secret, alone or with more around it: `db_password_2`, `X-Api-Key`, `AWS_SECRET_ACCESS_KEY`.
 _STRONG = (
     r"passw|passphrase|pwd|secret|token|credential|signature|authorization|cookie|oauth|bearer|jwt|webhook"
@@ -152,11 +149,19 @@ def _is_secret_name(name: str) -> bool:
 
 
 def _period(value: str) -> int:
-    """By how much a copy of `value` can be shifted and still agree with it where the two overlap; at least 1."""
-    length = len(value)
-    if length > _LONGEST_PERIODIC_VALUE:
-        return length
-    return next(shift for shift in range(1, length + 1) if value.startswith(value[shift:]))
+    """By how much a copy of `value` can be shifted and still agree with it where the two overlap; at least 1.
+
+    By the failure function of Knuth, Morris and Pratt: in proportion to the length.
+    """
+    borders = [0] * len(value)
+    border = 0
+    for at in range(1, len(value)):
+        while border and value[at] != value[border]:
+            border = borders[border - 1]
+        if value[at] == value[border]:
+            border += 1
+        borders[at] = border
+    return len(value) - border
 
 
 def _occurrences(text: str, value: str, period: int) -> Iterator[_Span]:

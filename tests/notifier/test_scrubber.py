@@ -382,7 +382,9 @@ HOSTILE = {
 def test_a_megabyte_of_anything_is_scrubbed(unit: str) -> None:
     """Under the suite's own limit against hanging; that the cost is linear is counted below and measured in bench/."""
     text = (HOSTILE[unit] * (2**20 // len(HOSTILE[unit]) + 1))[: 2**20]
-    scrubbed = Scrubber({"KEY": SECRET}, values=["a" * 4096, "password" * 64]).scrub(text)
+    scrubbed = Scrubber({"KEY": SECRET}, values=["a" * 4096, "a" * 9000, "password" * 64, "password" * 4096]).scrub(
+        text
+    )
     assert SECRET not in scrubbed
 
 
@@ -400,7 +402,14 @@ class Counted(str):
         return super().startswith(*args)
 
 
-@pytest.mark.parametrize("value", ["ab" * 500, "a" * 1000, "aab" * 300 + "a", "abcabd" * 100])
+@given(st.text("ab", min_size=1, max_size=12))
+def test_a_period_is_the_least_shift_at_which_a_value_agrees_with_itself(value: str) -> None:
+    """By its definition."""
+    expected = next(shift for shift in range(1, len(value) + 1) if value.startswith(value[shift:]))
+    assert expected == scrubber_module._period(value)  # pyright: ignore[reportPrivateUsage] # what is counted by
+
+
+@pytest.mark.parametrize("value", ["ab" * 500, "a" * 1000, "aab" * 300 + "a", "abcabd" * 100, "ab" * 5000, "a" * 9000])
 def test_a_value_that_repeats_itself_costs_no_more_than_the_text_is_long(value: str) -> None:
     """Counted, not timed: one question for each period of the value that the text repeats."""
     period = scrubber_module._period(value)  # pyright: ignore[reportPrivateUsage] # what is counted is inside
