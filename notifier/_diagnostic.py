@@ -22,8 +22,15 @@ def build_diagnostic(code: str, *, errno: int | None = None, detail: str = "", s
 
         build_diagnostic("teardown_failed", errno=ESRCH) == "teardown_failed:ESRCH"
     """
-    named = code if errno is None else f"{code}:{errorcode.get(errno, errno)}"
+    named = code if errno is None else f"{code}:{_name_of(errno)}"
     return _cut((scrubber or Scrubber()).scrub(f"{named} {detail}"))
+
+
+def _name_of(errno: object) -> str:
+    """Its name, or its number where it has none; "?" for what no system call can have answered."""
+    if type(errno) is not int or not -(2**31) <= errno < 2**31:
+        return "?"
+    return errorcode.get(errno, str(errno))
 
 
 def _cut(text: str) -> str:

@@ -21,6 +21,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias, final
+from urllib.parse import unquote
+
+from ._errors import InvalidArgumentError
 
 REDACTED = "[redacted]"
 """What stands where a secret stood."""
@@ -95,18 +98,27 @@ class Scrubber:
     """Knows what is secret, and cuts it out of texts.  Its `repr` shows how much it knows, and never what."""
 
     def __init__(self, environment: Mapping[str, str] | None = None, *, values: Iterable[str] = ()) -> None:
-        """Learn `values`, and those of `environment` that have six characters or more and a secret-looking name."""
+        """Learn `values`, and what is secret in `environment`.
+
+        That is, of six characters or more, the values of variables with a secret-looking name and the passwords in
+        URLs, whatever the name.  One text for `values` is one value.
+        """
         self._periods: dict[str, int] = {}
         for name, value in (environment or {}).items():
-            if len(value) >= _SHORTEST_ENVIRONMENT_VALUE and _is_secret_name(name):
-                self.register(value)
-        self.register(*values)
+            secrets = ([value] if _is_secret_name(name) else []) + _passwords_in_urls(value)
+            self.register(*(secret for secret in secrets if len(one_line(secret)) >= _SHORTEST_ENVIRONMENT_VALUE))
+        self.register(*((values,) if isinstance(values, str) else values))
 
     def __repr__(self) -> str:
         return f"<Scrubber: {len(self._periods)} values>"
 
     def register(self, *values: str) -> None:
-        """Learn `values`, however short; blank ones are passed over.  Of several lines, each is a value too."""
+        """Learn `values`, however short; blank ones are passed over.  Of several lines, each is a value too.
+
+        Raises `InvalidArgumentError`, and learns nothing, where one of them is no text.
+        """
+        if not all(isinstance(value, str) for value in values):  # pyright: ignore[reportUnnecessaryIsInstance] - untyped callers
+            raise InvalidArgumentError("values", "must all be texts")
         for value in values:
             lines = [one_line(line) for line in value.splitlines()]
             for line in (one_line(value), *filter(_is_telling, lines)):
@@ -116,8 +128,10 @@ class Scrubber:
     def scrub(self, text: str) -> str:
         """`text` on one line, without what is secret."""
         line = one_line(text)
+        # A copy, since another thread may register meanwhile.
+        known = self._periods.copy()
         spans = [
-            *(span for value, period in self._periods.items() for span in _occurrences(line, value, period)),
+            *(span for value, period in known.items() for span in _occurrences(line, value, period)),
             *_Reader().spans(line),
         ]
         return _cut(line, sorted(spans))
@@ -146,6 +160,17 @@ def _is_telling(line: str) -> bool:
 
 def _is_secret_name(name: str) -> bool:
     return name.upper() not in _PUBLIC_NAMES and _SECRET_NAME.search(name) is not None
+
+
+def _passwords_in_urls(value: str) -> list[str]:
+    """The passwords in the URLs of `value`, as written and unquoted; up to the first @ and up to the last."""
+    found: list[str] = []
+    for word in value.split():
+        authority = word.partition("://")[2]
+        for end in {authority.find("@"), authority.rfind("@")}:
+            password = authority[: max(end, 0)].partition(":")[2]
+            found += (password, unquote(password))
+    return found
 
 
 def _period(value: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -22,6 +23,14 @@ def test_a_code_is_joined_by_the_name_of_its_errno(number: int | None, expected:
     """By its number where it has no name."""
     assert build_diagnostic("spawn_failed", errno=number) == expected
     assert build_diagnostic("spawn_failed", errno=number, detail=" at\nexec ") == f"{expected} at exec"
+
+
+@pytest.mark.parametrize(
+    "number", [10**5000, -(10**5000), 2**31, [], "2", 2.0, True], ids=lambda number: type(number).__name__
+)
+def test_an_errno_that_is_none_raises_nothing(number: Any) -> None:
+    """A diagnostic is made where something has already gone wrong."""
+    assert build_diagnostic("spawn_failed", errno=number) == "spawn_failed:?"
 
 
 @given(st.text(), st.text(), st.none() | st.integers())

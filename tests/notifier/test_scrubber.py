@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lastword.notifier._scrubber as scrubber_module
-from lastword.notifier import REDACTED, Scrubber
+from lastword.notifier import REDACTED, InvalidArgumentError, Scrubber
 
 SECRET = "Sup3rS3cretValue"
 
@@ -34,6 +34,19 @@ SECRET = "Sup3rS3cretValue"
         "Session-Cookie",
         "SSH_PASSPHRASE",
         "PGPASSWORD",
+        "AUTHORIZATION",
+        "OAUTH",
+        "MY_BEARER",
+        "JWT",
+        "KEY1",
+        "KEYS",
+        "PGPASS",
+        "DBPASS",
+        "SSHKEY",
+        "ENCRYPTIONKEY",
+        "AccountKey",
+        "CONNECTION_STRING",
+        "SLACK_WEBHOOK_URL",
     ],
 )
 def test_values_of_secret_looking_variables_are_cut(name: str) -> None:
@@ -48,10 +61,56 @@ def test_values_of_other_variables_are_not(name: str) -> None:
     assert SECRET in Scrubber({name: SECRET}).scrub(f"a {SECRET} b")
 
 
+@pytest.mark.parametrize(
+    ("value", "secret"),
+    [
+        (f"postgres://u:{SECRET}@h/db", SECRET),
+        (f"redis://:{SECRET}@h", SECRET),
+        (f"a http://u:{SECRET}@h b", SECRET),
+        ("amqp://u:p%40ssw%2Frd@h", "p%40ssw%2Frd"),
+        ("amqp://u:p%40ssw%2Frd@h", "p@ssw/rd"),
+        ("amqp://u:p@ssw:rd@h", "p@ssw:rd"),
+    ],
+)
+def test_the_password_of_a_url_is_a_secret_whatever_the_variable(value: str, secret: str) -> None:
+    """On its own too, where nothing announces it, as written and as meant."""
+    for name in ("DATABASE_URL", "DB_CONNECTION_STRING"):
+        assert Scrubber({name: value}).scrub(f"a {secret} b") == f"a {REDACTED} b"
+    assert (
+        Scrubber({"DATABASE_URL": "http://user@h http://h/a:b user:passw http://u:short@h"}).scrub("short h")
+        == "short h"
+    )
+
+
+def test_one_text_for_values_is_one_value() -> None:
+    """Not its letters."""
+    assert Scrubber(values="secret").scrub("the secret rest") == f"the {REDACTED} rest"
+
+
+@pytest.mark.parametrize("values", [b"secret", [1], [None], ["a", b"b"]], ids=repr)
+def test_what_is_no_text_is_not_learned(values: Any) -> None:
+    """Refused by name, all or nothing."""
+    with pytest.raises(InvalidArgumentError, match="values: must all be texts"):
+        Scrubber(values=values)
+
+
+def test_a_value_can_be_learned_while_a_text_is_scrubbed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As another thread may: the text is scrubbed by what was known when it came."""
+    scrubber = Scrubber(values=["one", "two"])
+    occurrences = scrubber_module._occurrences  # pyright: ignore[reportPrivateUsage] # where the other thread comes in
+
+    def learning_meanwhile(text: str, value: str, period: int) -> Any:
+        scrubber.register(value + "more")
+        return occurrences(text, value, period)
+
+    monkeypatch.setattr(scrubber_module, "_occurrences", learning_meanwhile)
+    assert scrubber.scrub("a one b two c") == f"a {REDACTED} b {REDACTED} c"
+
+
 def test_short_values_of_variables_are_passed_over_and_registered_ones_are_not() -> None:
     """A flag called TOKEN=1 would blot every 1; who registers a value means it."""
-    environment = {"USE_TOKEN": "1", "TOKEN": "true", "MY_TOKEN": "12345", "KEY": "", "SECRET": "      "}
-    assert Scrubber(environment).scrub("1 true 12345") == "1 true 12345"
+    environment = {"USE_TOKEN": "1", "TOKEN": "true", "MY_TOKEN": "12345", "KEY": "", "SECRET": "a     "}
+    assert Scrubber(environment).scrub("1 true 12345 a") == "1 true 12345 a"
     scrubber = Scrubber(environment, values=["12345", ""])
     scrubber.register("ab")
     assert scrubber.scrub("1 12345 ab c") == f"1 {REDACTED} {REDACTED} c"
