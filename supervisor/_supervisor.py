@@ -132,8 +132,9 @@ class Supervisor:
         await checkpoint()
         self._check_open()
         job = self._admit(order)
+        process = self._registry.process_of(job)  # now: it may have ended, and be evicted, before it is handed over
         await job.run(order)
-        return self._registry.process_of(job)
+        return process
 
     def get(self, handle: str, owner: Owner | HasOwner) -> Process:
         """The owner's process of that handle: starting, running, ended or restored.
