@@ -56,6 +56,7 @@ async def _cancelled_natively(start: Callable[[], Awaitable[Process]], arm: Call
 async def _start(supervisor: Supervisor, caller: Caller, moment: str, monkeypatch: pytest.MonkeyPatch) -> Process:
     """Start a process whose caller is cancelled at `moment`, and has noticed before anything goes on."""
     armed: list[Cancel] = []
+    launches: list[str] = []
     save, launch = Store.save, GroupLauncher.launch
 
     async def at(now: str) -> None:
@@ -71,6 +72,7 @@ async def _start(supervisor: Supervisor, caller: Caller, moment: str, monkeypatc
         await at(f"{state} is stored")
 
     async def launching(self: GroupLauncher, spec: Any, listener: Any) -> Any:
+        launches.append(moment)
         await at("launching")
         child = await launch(self, spec, listener)
         await at("launched")
@@ -81,6 +83,8 @@ async def _start(supervisor: Supervisor, caller: Caller, moment: str, monkeypatc
         patch.setattr(GroupLauncher, "launch", launching)
         await caller(lambda: supervisor.start("exec sleep 300", owner=OWNER), armed.append)
         await anyio.wait_all_tasks_blocked()
+    # While `starting` is stored, nothing is spawned for nobody.
+    assert bool(launches) == (not moment.startswith("starting"))
     (process,) = supervisor.list(OWNER)
     return process
 

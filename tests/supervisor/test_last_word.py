@@ -13,8 +13,10 @@ from supervising import OWNER, names, supervising, told
 
 from lastword.notifier import ProcessState, SystemClock
 from lastword.supervisor import Limits, SpawnFailedError
+from lastword.supervisor._job import Job
 from lastword.supervisor._reactor import Reactor
 from lastword.supervisor._record import ProcessRecord
+from lastword.supervisor._registry import Registry
 from lastword.supervisor._store import Store
 from lastword.supervisor._timers import Timers
 from lastword.supervisor._units import last_word_unit
@@ -147,6 +149,27 @@ async def test_a_fault_in_a_flush_touches_nobody(monkeypatch: pytest.MonkeyPatch
         assert await process.stop() is not None
         assert failed == [S.RUNNING]
         assert "ProcessStopRequested" in names(told(supervisor.outbox))
+
+
+async def test_a_fault_after_the_last_word_touches_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows it (retention, here) ends a task of that one process, and no other."""
+    note_ended = Registry.note_ended
+
+    def raising(self: Registry, job: Job) -> None:
+        if job.record.name == "odd":
+            raise RuntimeError("nobody foresaw this")
+        note_ended(self, job)
+
+    monkeypatch.setattr(Registry, "note_ended", raising)
+    async with supervising() as supervisor:
+        other = await supervisor.start("exec sleep 300", owner=OWNER)
+        odd = await supervisor.start("exit 3", owner=OWNER, name="odd")
+        assert (await odd.wait()).exit_code == 3
+        await anyio.wait_all_tasks_blocked()
+        assert other.state is S.RUNNING
+        stopped = await other.stop()
+        assert stopped is not None
+        assert stopped.state is S.TERMINATED
 
 
 async def test_a_callback_that_raises_touches_nobody(caplog: pytest.LogCaptureFixture) -> None:
