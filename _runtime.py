@@ -19,7 +19,7 @@ from os import PathLike
 from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import Literal, TypedDict, Unpack, final
+from typing import Literal, TypedDict, Unpack, cast, final
 from uuid import UUID
 
 import anyio
@@ -334,7 +334,7 @@ class _RuntimeManager(AbstractAsyncContextManager[Runtime, None]):
             kind = None if error is None else type(error)
             await self._group.__aexit__(kind, error, None if error is None else error.__traceback__)
         except BaseExceptionGroup as group:
-            ours = [raised for raised in group.exceptions if raised is not error]
+            ours = [raised for raised in group.exceptions if not _leaves(raised) <= _leaves(error)]
             if not ours:
                 return
             if error is None or isinstance(error, anyio.get_cancelled_exc_class()):
@@ -398,6 +398,14 @@ class _RuntimeManager(AbstractAsyncContextManager[Runtime, None]):
         if waiting:
             rest = "are lost with it" if self._plan.directory is None else "are kept, and told when it is opened again"
             logger.error("closed with the last words of %d processes not journaled; they %s", waiting, rest)
+
+
+def _leaves(error: BaseException | None) -> set[int]:
+    """Which errors are in it: a group is taken apart and put together anew on its way through a task group."""
+    if isinstance(error, BaseExceptionGroup):
+        members = cast("BaseExceptionGroup[BaseException]", error).exceptions
+        return {leaf for member in members for leaf in _leaves(member)}
+    return set() if error is None else {id(error)}
 
 
 def _journal_of(plan: _Plan, path: Path | None) -> Journal:

@@ -109,6 +109,11 @@ def _session_of(directory: Path, wanted: UUID | None, new_id: Callable[[], UUID]
         except ValueError:
             raise SupervisorError(ErrorCode.MANIFEST_CORRUPT, "the directory's session id is not an id") from None
     if known is None:
+        if wanted is None and any(directory.glob("*.db")):
+            raise SupervisorError(
+                ErrorCode.MANIFEST_CORRUPT,
+                "the state directory has lost its session.id; put it back, or open it once with the session_id it had",
+            )
         session_id = wanted if wanted is not None else new_id()
         with refusing("the state directory"):
             _write_durably(file, f"{session_id}\n".encode("ascii"))

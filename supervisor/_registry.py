@@ -48,9 +48,10 @@ class Registry:
         handle = job.record.handle
         return (self._running.get(handle) or self._ended[handle]).process
 
-    def find(self, handle: str) -> Process | None:
-        """The process of that handle; using it counts as a use."""
-        self.touch(handle)
+    def find(self, handle: object) -> Process | None:
+        """The process of that handle, if it is one.  Looking is not using: see `touch`."""
+        if not isinstance(handle, str):
+            return None
         known = self._running.get(handle) or self._ended.get(handle)
         return None if known is None else known.process
 

@@ -145,6 +145,7 @@ class Supervisor:
         process = self._registry.find(handle)
         if process is None or process.owner != wanted:
             raise ProcessNotFoundError
+        self._registry.touch(process.handle)  # the owner's alone: a stranger must not decide what is kept
         return process
 
     def list(self, owner: Owner | HasOwner) -> builtins.list[Process]:

@@ -150,6 +150,16 @@ async def test_what_the_block_raises_leaves_as_it_is_after_the_last_words_are_ho
         assert (await history(runtime))[-1] == ("ProcessCompleted", process.handle)
 
 
+async def test_a_group_that_the_block_raises_leaves_without_a_false_alarm(caplog: pytest.LogCaptureFixture) -> None:
+    """A task group takes it apart and puts it together anew; it is the block's all the same."""
+    error = ExceptionGroup("outer", [ValueError("a"), ExceptionGroup("inner", [KeyError("b"), OSError("c")])])
+    with pytest.raises(ExceptionGroup) as caught:
+        async with lastword.open_runtime():
+            raise error
+    assert caught.value is error
+    assert caplog.text == ""
+
+
 async def test_a_cancelled_block_still_brings_the_last_words_home(tmp_path: Path) -> None:
     started: list[tuple[lastword.Process, int]] = []
     with anyio.CancelScope() as scope:

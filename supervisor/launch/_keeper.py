@@ -148,6 +148,10 @@ class GroupKeeper:
             self._kill_at = self._timers.now() + grace
             self._end_at = self._kill_at + KILL_SECONDS
             self._arm(grace, self._on_grace_over)
+        elif mode is StopMode.TERMINATE and self._timers.now() + grace < self._kill_at:
+            self._kill_at = self._timers.now() + grace  # asked again, and with less patience
+            self._end_at = self._kill_at + KILL_SECONDS
+            self._arm(grace, self._on_grace_over)
         elif mode is StopMode.KILL and self._order is not StopMode.KILL:
             self._on_grace_over()
         return True

@@ -93,7 +93,10 @@ class Leader:
         return self._watch is None or self._watch.may_answer(number)
 
     def members(self) -> int:
-        """How many other live processes the group has.  A scan: good for waiting and for people, not a proof."""
+        """How many other live processes the group has.  A scan: good for waiting and for people, not a proof.
+
+        At least one where the system gives no scan now (no descriptor is left): whoever waits looks again.
+        """
         if self._reaped:
             if not self._exact or self._watch is None:
                 return 0  # the number may be a stranger's by now
@@ -103,7 +106,11 @@ class Leader:
                 return 0
             except PermissionError:
                 pass  # somebody is there, whom we may not signal
-        return sum(1 for pid in psutil.pids() if pid != self._pid and _is_live_member(pid, self._pid))
+        try:
+            pids = psutil.pids()
+        except OSError:
+            return 1
+        return sum(1 for pid in pids if pid != self._pid and _is_live_member(pid, self._pid))
 
     def reap(self) -> None:
         """Take the zombie away.  From here on only an exact group can be signalled."""

@@ -116,6 +116,19 @@ def test_a_spoiled_session_id_is_told_and_not_replaced(tmp_path: Path, content: 
     assert file.read_bytes() == content
 
 
+def test_a_lost_session_id_is_told_and_never_replaced_by_a_fresh_one(tmp_path: Path) -> None:
+    """The store and the journal know whose they are, and would not open for another."""
+    known = _session(tmp_path / "state")
+    (tmp_path / "state" / "supervisor.db").touch()
+    (tmp_path / "state" / "session.id").unlink()
+    with pytest.raises(SupervisorError, match="has lost its") as caught:
+        _session(tmp_path / "state")
+    assert caught.value.code is ErrorCode.MANIFEST_CORRUPT
+    assert not (tmp_path / "state" / "session.id").exists()
+    assert _session(tmp_path / "state", known) == known
+    assert _session(tmp_path / "state") == known
+
+
 def test_a_path_that_is_a_file_is_a_typed_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SupervisorError) as caught:

@@ -16,6 +16,7 @@ import pytest
 from supervising import LOOP, OWNER, SESSION, names, nothing_left, output_of, supervising, told
 
 from lastword.notifier import (
+    Owner,
     ProcessCompleted,
     ProcessLost,
     ProcessNotification,
@@ -47,6 +48,8 @@ async def main():
 
 anyio.run(main)
 """
+
+STRANGER = Owner(session_id=SESSION, loop_id=UUID(int=99))
 
 
 async def test_a_killed_host_leaves_lost_processes_and_unsent_words(tmp_path: Path) -> None:
@@ -156,6 +159,10 @@ async def test_retention_is_by_last_use_and_never_drops_what_is_to_be_told(tmp_p
         first, second = [await supervisor.start("echo x", owner=OWNER) for _ in range(2)]
         await supervisor.wait_all([first, second])
         assert supervisor.get(first.handle, OWNER) is first  # used: `second` is the oldest now
+        with pytest.raises(ProcessNotFoundError):
+            supervisor.get(second.handle, STRANGER)  # and a stranger's look does not change that
+        with pytest.raises(ProcessNotFoundError):
+            supervisor.get([], OWNER)  # type: ignore[arg-type]  # the mistake is the test
         third = await supervisor.start("echo x", owner=OWNER)
         await third.wait()
         await supervisor.wait_all([third])

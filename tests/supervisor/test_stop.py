@@ -55,6 +55,38 @@ def stop_requests(supervisor: Supervisor) -> list[TerminalReason]:
     return [item.process.reason for item in items if isinstance(item, ProcessStopRequested)]
 
 
+async def test_a_second_stop_with_less_patience_is_heard() -> None:
+    """The first would wait for an hour before SIGKILL."""
+    async with supervising() as supervisor:
+        process = await ready(supervisor, IGNORES_TERM)
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(lambda: process.stop(grace=3600.0))
+                await anyio.wait_all_tasks_blocked()
+                outcome = await process.stop(grace=0.05)
+                assert outcome is not None
+                assert outcome.signal == signal.SIGKILL
+
+
+async def test_no_descriptor_at_the_exit_costs_no_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The look at who is left in the group needs one; without it somebody may be there, and it is looked again."""
+    faults = [OSError(errno.EMFILE, "too many")] * 3
+    pids = psutil.pids
+
+    def scan() -> list[int]:
+        if faults:
+            raise faults.pop()
+        return pids()
+
+    monkeypatch.setattr(psutil, "pids", scan)
+    async with supervising() as supervisor:
+        process = await supervisor.start("exec >/dev/null 2>&1; exit 3", owner=OWNER)
+        with anyio.fail_after(30):
+            outcome = await process.wait()
+        assert outcome.exit_code == 3
+        assert faults == []
+
+
 async def test_terminate_is_told_as_such() -> None:
     """SIGTERM ends it: terminated, with the signal in the outcome and no exit code, success or failure claimed."""
     async with supervising() as supervisor:
