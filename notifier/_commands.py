@@ -14,7 +14,7 @@ import attrs
 
 from ._completion import ProcessCompletionNotification
 from ._errors import CommandValidationError, ProcessLifecycleValidationError
-from ._fields import is_id, is_optional_id, is_uint8, required_id, utf8_length
+from ._fields import is_id, is_optional_id, is_same_id, is_uint8, required_id, utf8_length
 from ._header import NO_CAUSE, Cause, is_cause
 from ._times import is_time, set_time
 
@@ -57,7 +57,7 @@ def _first_invalid_field(c: ProcessNotification) -> str | None:
         return "created_at"
     if type(c.notification) is not ProcessCompletionNotification:
         return "notification"
-    if c.notification.command_id != header.command_id:
+    if not is_same_id(c.notification.command_id, header.command_id):
         return "notification"
     return None
 

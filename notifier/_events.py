@@ -15,7 +15,7 @@ import attrs
 
 from ._enums import LifecycleKind, Visibility
 from ._errors import InvalidEventError, ProcessLifecycleValidationError
-from ._fields import utf8_length
+from ._fields import is_same_id, utf8_length
 from ._header import NO_CAUSE, EventHeader, is_cause
 from ._lifecycle import ProcessLifecycleMetadata
 from ._rules import INVALID, UNKNOWN, Breach, forbidden_id_rule, required_id_rule
@@ -129,7 +129,7 @@ def _identity_breach(event: Event) -> Breach | None:
         return Breach("turn_id", rule)
     if rule := forbidden_id_rule(header.step_id):
         return Breach("step_id", rule)
-    if header.agent_name != "" and utf8_length(header.agent_name) is None:
+    if utf8_length(header.agent_name) is None:
         return Breach("agent_name", INVALID)
     if header.cause is not NO_CAUSE and not is_cause(header.cause):
         return Breach("cause", INVALID)
@@ -143,11 +143,11 @@ def _process_breach(event: ProcessEvent) -> Breach | None:
     header, process = event.header, event.process
     if type(process) is not ProcessLifecycleMetadata:
         return Breach("process", INVALID)
-    if process.event_id != header.event_id:
+    if not is_same_id(process.event_id, header.event_id):
         return Breach("event_id", INVALID)
-    if process.session_id != header.session_id:
+    if not is_same_id(process.session_id, header.session_id):
         return Breach("session_id", INVALID)
-    if process.loop_id != header.loop_id:
+    if not is_same_id(process.loop_id, header.loop_id):
         return Breach("loop_id", INVALID)
     if process.kind is not event.kind:
         return Breach("process", INVALID)

@@ -18,7 +18,7 @@ import attrs
 from ._enums import LifecycleKind
 from ._errors import InvalidEventError, ProcessLifecycleValidationError
 from ._events import EVENT_TYPES, PROCESS_EVENT_TYPES, Event, ProcessEvent, WorkflowActivity, validate_event
-from ._fields import is_none, optional_id
+from ._fields import is_none, is_same_id, required_id
 from ._header import EventHeader
 from ._lifecycle import ProcessLifecycleMetadata
 from ._rules import INVALID, UNKNOWN, required_id_rule
@@ -41,7 +41,7 @@ class EventFactory:
     """
 
     def __init__(self, session_id: UUID, *, clock: WallClock, new_id: Callable[[], UUID]) -> None:
-        self._session_id = session_id
+        self._session_id = required_id(session_id)
         self._clock = clock
         self._new_id = new_id
 
@@ -49,17 +49,24 @@ class EventFactory:
         """`event` with a fresh id, valid; a process event keeps the id that was minted for it with its process.
 
         Session and `created_at` are filled in where they are not set.  Raises `InvalidEventError`: `session_id`
-        "is invalid" for an event of another session; then whatever `validate_event` finds.
+        "is invalid" for an event of another session, `event_id` for a process event whose header names another than its
+        metadata; then whatever `validate_event` finds.
         """
         name = _known(event)
         header = event.header
-        if not is_none(header.session_id) and header.session_id != self._session_id:
+        if not is_none(header.session_id) and not is_same_id(header.session_id, self._session_id):
             raise InvalidEventError(name, "session_id", INVALID)
+        if isinstance(event, WorkflowActivity):
+            event_id = self._new_id()
+        else:
+            event_id = event.process.event_id
+            if not is_none(header.event_id) and not is_same_id(header.event_id, event_id):
+                raise InvalidEventError(name, "event_id", INVALID)
         stamped = attrs.evolve(
             event,
             header=attrs.evolve(
                 header,
-                event_id=self._new_id() if isinstance(event, WorkflowActivity) else event.process.event_id,
+                event_id=event_id,
                 session_id=self._session_id,
                 created_at=self._clock.now() if header.created_at is None else header.created_at,
             ),
@@ -75,13 +82,14 @@ class EventFactory:
         the activity already has another one; then whatever `validate_event` finds.
         """
         name = _known(activity)
-        if rule := required_id_rule(optional_id(activity_id)):
+        wanted = required_id(activity_id)
+        if rule := required_id_rule(wanted):
             raise InvalidEventError(name, "event_id", rule)
         header = activity.header
-        if not is_none(header.event_id) and header.event_id != activity_id:
+        if not is_none(header.event_id) and not is_same_id(header.event_id, wanted):
             raise InvalidEventError(name, "event_id", INVALID)
         created_at = self._clock.now() if header.created_at is None else header.created_at
-        stamped = attrs.evolve(activity, header=attrs.evolve(header, event_id=activity_id, created_at=created_at))
+        stamped = attrs.evolve(activity, header=attrs.evolve(header, event_id=wanted, created_at=created_at))
         validate_event(stamped)
         return stamped
 

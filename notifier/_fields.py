@@ -5,12 +5,17 @@ Rules
   leaves everything else as it is: constructors take what they are given, `validate` judges it.
 - So a field that is declared `UUID` or `LifecycleKind` can hold None, a plain int or a stranger until the value has
   been validated.  The decoders validate; whoever builds values by hand asks `validate()`.
-- A question (`is_...`) takes any object and raises nothing.  `bool` is no number, a subclass of `int` is none either.
+- A question (`is_...`) takes any object and raises nothing.  It asks for the type first, and for the exact one: a
+  subclass can answer anything, and next time something else.  `bool` is no number.  Members of an enum are what they
+  are made of.
+- So a converter turns a UUID of a subclass, as some libraries have them, into a plain one, once and for all.
+- Nothing foreign is compared by `==`: what that gives need not be a truth value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import TypeGuard, cast
 from uuid import UUID
 
@@ -36,7 +41,9 @@ MAX_EVENT_BYTES = 16 * 1024 * 1024
 
 
 def optional_id(value: UUID | None) -> UUID | None:
-    """`value`, or None for the zero id."""
+    """`value` as a plain UUID, or None for the zero id."""
+    if type(value) is not UUID:
+        value = _plain_id(value)
     return None if type(value) is UUID and not value.int else value
 
 
@@ -45,6 +52,19 @@ def required_id(value: UUID | None) -> UUID:
     if type(value) is UUID and value.int:
         return value
     return cast("UUID", optional_id(value))
+
+
+def _plain_id(value: object) -> UUID | None:
+    """`value` as a plain UUID where it is one of a subclass."""
+    given = cast("UUID | None", value)
+    if not issubclass(type(value), UUID):
+        return given
+    try:
+        number: object = cast("UUID", value).int
+    except Exception:
+        # Foreign code: an id that cannot tell its number is none, and validation refuses it.
+        return given
+    return UUID(int=number) if type(number) is int and 0 <= number < 2**128 else given
 
 
 _KINDS: Mapping[int, LifecycleKind] = {int(member): member for member in LifecycleKind}
@@ -100,12 +120,17 @@ def to_run_status(value: str) -> WorkflowRunStatus:
 
 def is_id(value: object) -> TypeGuard[UUID]:
     """Whether `value` is a UUID, and not the zero one."""
-    return isinstance(value, UUID) and value.int != 0
+    return type(value) is UUID and value.int != 0
 
 
 def is_optional_id(value: object) -> bool:
     """Whether `value` is an id, or absent."""
-    return value is None or isinstance(value, UUID)
+    return value is None or type(value) is UUID
+
+
+def is_same_id(one: object, other: object) -> bool:
+    """Whether both are ids, and the same."""
+    return type(one) is UUID and type(other) is UUID and one.int == other.int
 
 
 def is_none(value: object) -> bool:
@@ -120,17 +145,37 @@ def is_integer(value: object, least: int, most: int) -> TypeGuard[int]:
 
 def is_uint8(value: object) -> bool:
     """Whether `value` is a number from 0 to 255, a member of one of our domains or a plain int."""
-    return isinstance(value, int) and type(value) is not bool and 0 <= value <= 255
+    if type(value) is int:
+        return 0 <= value <= 255
+    return _is_member(value, int) and 0 <= int.__index__(cast("int", value)) <= 255
+
+
+def _is_member(value: object, of: type) -> bool:
+    cls = type(value)
+    return issubclass(cls, Enum) and issubclass(cls, of)
+
+
+def plain_text(value: object) -> str | None:
+    """`value` as a plain text; None where it is none."""
+    if type(value) is str:
+        return value
+    return str.__str__(cast("str", value)) if _is_member(value, str) else None
+
+
+def is_empty(value: object) -> bool:
+    """Whether `value` is the text that says nothing."""
+    return type(value) is str and not value
 
 
 def utf8_length(value: object) -> int | None:
     """How many bytes of UTF-8 `value` takes; None where it is no text, or has a lone surrogate, which has no UTF-8."""
-    if not isinstance(value, str):
+    text = value if type(value) is str else plain_text(value)
+    if text is None:
         return None
-    if value.isascii():
-        return len(value)
+    if text.isascii():
+        return len(text)
     try:
-        return len(value.encode())
+        return len(text.encode())
     except UnicodeEncodeError:
         return None
 

@@ -66,7 +66,7 @@ def is_cause(value: object) -> bool:
     if value is NO_CAUSE:
         return True
     return (
-        isinstance(value, Cause)
+        type(value) is Cause
         and is_uint8(value.agency)
         and all(
             is_optional_id(part)

@@ -114,13 +114,17 @@ def kept_reader(_name: str) -> Read:
     return lambda value, _: value
 
 
-def _unless_zero(value: Any) -> Any:
-    return value or None
+# A member of an enum is written as what it is made of, asked by functions that no enum can replace.
+_write_number = int.__index__
+_write_text = str.__str__
 
 
 def _number_unless_zero(value: int) -> int | None:
-    # A member of an enum is written as its number.
-    return int(value) or None
+    return _write_number(value) or None
+
+
+def _text_unless_empty(value: str) -> str | None:
+    return _write_text(value) or None
 
 
 def as_it_is(value: Any) -> Any:
@@ -129,11 +133,11 @@ def as_it_is(value: Any) -> Any:
 
 ID = Leaf(_id_reader, _write_id)
 TIME = Leaf(_time_reader, _write_time)
-TEXT = Leaf(_text_reader, as_it_is)
-TEXT_UNLESS_EMPTY = Leaf(_text_reader, _unless_zero)
-UINT8 = Leaf(_number_reader(0, 2**8 - 1), int)
+TEXT = Leaf(_text_reader, _write_text)
+TEXT_UNLESS_EMPTY = Leaf(_text_reader, _text_unless_empty)
+UINT8 = Leaf(_number_reader(0, 2**8 - 1), _write_number)
 UINT8_UNLESS_ZERO = Leaf(_number_reader(0, 2**8 - 1), _number_unless_zero)
-UINT32_UNLESS_ZERO = Leaf(_number_reader(0, 2**32 - 1), _unless_zero)
+UINT32_UNLESS_ZERO = Leaf(_number_reader(0, 2**32 - 1), _number_unless_zero)
 INT32 = Leaf(_number_reader(-(2**31), 2**31 - 1), as_it_is)
 
 

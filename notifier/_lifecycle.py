@@ -18,9 +18,11 @@ from ._errors import ProcessLifecycleValidationError
 from ._fields import (
     MAX_PROCESS_DIAGNOSTIC_BYTES,
     MAX_PROCESS_HANDLE_BYTES,
+    is_empty,
     is_id,
     is_integer,
     is_text,
+    plain_text,
     required_id,
     to_kind,
     to_reason,
@@ -71,7 +73,8 @@ class ProcessLifecycleMetadata:
 
 def is_handle(value: object) -> bool:
     """Whether `value` can be a process handle."""
-    return isinstance(value, str) and _HANDLE.fullmatch(value) is not None
+    text = plain_text(value)
+    return text is not None and _HANDLE.fullmatch(text) is not None
 
 
 def _first_invalid_field(m: ProcessLifecycleMetadata) -> str | None:
@@ -97,7 +100,7 @@ def _first_invalid_field(m: ProcessLifecycleMetadata) -> str | None:
         return "process_started_at"
     if finished is not None and not (is_time(finished) and in_order(started or created, finished)):
         return "process_finished_at"
-    if m.diagnostic != "":
+    if not is_empty(m.diagnostic):
         if not is_text(m.diagnostic, MAX_PROCESS_DIAGNOSTIC_BYTES):
             return "diagnostic"
         if not may_carry_diagnostic(m.kind, m.state):

@@ -22,7 +22,7 @@ def required_id_rule(value: object) -> str | None:
     """Which rule an id that must be set breaks."""
     if value is None:
         return UNSET
-    return None if isinstance(value, UUID) and value.int else INVALID
+    return None if type(value) is UUID and value.int else INVALID
 
 
 def forbidden_id_rule(value: object) -> str | None:

@@ -1,6 +1,8 @@
 """Times: aware `datetime` in values, RFC 3339 on the wire.
 
 Rules
+- A time of a subclass of `datetime`, or of a zone that is neither a `timezone` nor a `ZoneInfo`, is asked once what it
+  is, when a value is made, and becomes a plain one of that offset: foreign code can answer otherwise the next time.
 - Compared as instants, never by wall clock: two times of one zone, across its change to winter time, are told apart.
 - The zero instant, 0001-01-01T00:00:00Z in whatever offset, means "absent" and is None in a value.
 - Written with the value's own offset ("Z" only for offset 0) and a fraction without trailing zeros.  There is no
@@ -15,8 +17,10 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta, timezone
 from typing import TypeGuard, cast
+from zoneinfo import ZoneInfo
 
-# Naive on purpose: `instant` takes the offset off by itself.
+# Naive on purpose: `instant` takes the offset off by itself.  Its type is what "plain" means below: the name `datetime`
+# can be another class for a while, where a test freezes time.
 _YEAR_ONE = datetime(1, 1, 1)
 _ZERO = timedelta(0)
 _MINUTE = timedelta(minutes=1)
@@ -32,15 +36,39 @@ _WHOLE_SECOND = re.compile(r":00(?:\.0{1,9})?(?:Z|[+-]..:..)$")
 
 def is_time(value: object) -> TypeGuard[datetime]:
     """Whether `value` is a `datetime` that knows its offset."""
-    if not isinstance(value, datetime) or value.tzinfo is None:
-        return False
-    if type(value.tzinfo) is timezone:
-        return True
+    return type(value) is type(_YEAR_ONE) and _is_known(value.tzinfo)
+
+
+def _is_known(zone: object) -> bool:
+    return type(zone) is timezone or type(zone) is ZoneInfo
+
+
+def _plain_time(value: object) -> datetime | None:
+    """`value` as a time that `is_time`; None where it is none."""
+    if not issubclass(type(value), type(_YEAR_ONE)):
+        return None
+    given = cast("datetime", value)
     try:
-        return value.utcoffset() is not None
+        zone = given.tzinfo
+        if not _is_known(zone):
+            offset = given.utcoffset()
+            zone = None if offset is None else timezone(offset)
+        if zone is None:
+            return None
+        return type(_YEAR_ONE)(
+            given.year,
+            given.month,
+            given.day,
+            given.hour,
+            given.minute,
+            given.second,
+            given.microsecond,
+            zone,
+            fold=given.fold,
+        )
     except Exception:
-        # A tzinfo is foreign code: one that cannot answer makes the time invalid, and never escapes from here.
-        return False
+        # Foreign code, of a subclass or of a zone: one that cannot answer makes the time invalid, and never escapes.
+        return None
 
 
 def instant(value: datetime) -> timedelta:
@@ -60,17 +88,17 @@ def in_order(earlier: datetime, later: datetime) -> bool:
 
 def set_time(value: datetime | None) -> datetime | None:
     """`value`, or None for the zero instant.  A converter: it refuses nothing."""
-    if type(value) is datetime and value.year > 1:
+    if value is not None and type(value) is type(_YEAR_ONE) and type(value.tzinfo) is timezone and value.year > 1:
         return value
-    # Asked for by duck, since a value that is no datetime at all has to pass too; validation refuses it.
-    if getattr(value, "year", None) == 1 and is_time(value) and instant(value) == _ZERO:
-        return None
-    return value
+    time = None if value is None else _plain_time(value)
+    if time is None:
+        return value
+    return None if time.year == 1 and instant(time) == _ZERO else time
 
 
 def required_time(value: datetime | None) -> datetime:
     """As `set_time`, for a field that validation wants set: until validated it may hold None all the same."""
-    if type(value) is datetime and value.year > 1:
+    if value is not None and type(value) is type(_YEAR_ONE) and type(value.tzinfo) is timezone and value.year > 1:
         return value
     return cast("datetime", set_time(value))
 

@@ -151,7 +151,7 @@ def _encode(value: Event | ProcessNotification) -> bytes:
 
 def _record(data: object) -> _Record:
     """The object that `data` writes; null is an empty one."""
-    if not isinstance(data, bytes):
+    if type(data) is not bytes:
         raise Malformed(f"expected bytes, got {type(data).__name__}")
     if len(data) > MAX_EVENT_BYTES:
         raise RecordTooLargeError(_too_large(len(data)))

@@ -17,11 +17,13 @@ import attrs
 
 from ._enums import Visibility, WorkflowActivityKind, WorkflowRunStatus
 from ._fields import (
+    is_empty,
     is_id,
     is_integer,
     is_none,
     is_text,
     optional_id,
+    plain_text,
     required_id,
     to_activity_kind,
     to_run_status,
@@ -75,11 +77,13 @@ class WorkflowActivity:
 
 
 def _is_name(value: object) -> bool:
-    return isinstance(value, str) and _NAME.fullmatch(value) is not None
+    text = plain_text(value)
+    return text is not None and _NAME.fullmatch(text) is not None
 
 
 def _is_version(value: object) -> bool:
-    return is_text(value, MAX_WORKFLOW_VERSION_BYTES) and all(_is_version_character(c) for c in value)
+    text = plain_text(value)
+    return is_text(text, MAX_WORKFLOW_VERSION_BYTES) and all(_is_version_character(c) for c in text)
 
 
 def _is_version_character(character: str) -> bool:
@@ -91,10 +95,11 @@ def _is_version_character(character: str) -> bool:
 
 def _is_line(value: object, most: int) -> bool:
     """Whether `value` is an optional line of text: absent, or something visible to say without control characters."""
-    if not is_text(value, most):
+    text = plain_text(value)
+    if not is_text(text, most):
         return False
     # `strip` takes what the reference trims, Unicode's White_Space, and U+001C to U+001F, which are controls anyhow.
-    return not value or (value.strip() != "" and _CONTROL.search(value) is None)
+    return not text or (text.strip() != "" and _CONTROL.search(text) is None)
 
 
 def workflow_breach(a: WorkflowActivity) -> Breach | None:
@@ -103,11 +108,11 @@ def workflow_breach(a: WorkflowActivity) -> Breach | None:
         return Breach("visibility", INVALID)
     if rule := required_id_rule(a.run_id):
         return Breach("run_id", rule)
-    if a.workflow_name == "":
+    if is_empty(a.workflow_name):
         return Breach("workflow_name", UNSET)
     if not _is_name(a.workflow_name):
         return Breach("workflow_name", INVALID)
-    if a.workflow_version == "":
+    if is_empty(a.workflow_version):
         return Breach("workflow_version", UNSET)
     if not _is_version(a.workflow_version):
         return Breach("workflow_version", INVALID)
@@ -117,7 +122,7 @@ def workflow_breach(a: WorkflowActivity) -> Breach | None:
         return Breach("status", INVALID)
     if a.vertex_id is not None and not is_id(a.vertex_id):
         return Breach("vertex_id", INVALID)
-    if a.vertex_id is None and a.vertex_label != "":
+    if a.vertex_id is None and not is_empty(a.vertex_label):
         return Breach("vertex_id", INVALID)
     if not _is_line(a.vertex_label, MAX_VERTEX_LABEL_BYTES):
         return Breach("vertex_label", INVALID)

@@ -76,6 +76,9 @@ def test_a_process_event_keeps_the_id_that_was_minted_for_it() -> None:
     assert (mine.event_id, NOW) == (stamped.header.event_id, stamped.header.created_at)
     bare = but(event, header=but(event.header, event_id=None))
     assert stamped == factory.stamp(bare)
+    other = but(event, header=but(event.header, event_id=UUID(int=99)))
+    with pytest.raises(InvalidEventError, match="event_id is invalid"):
+        factory.stamp(other)
 
 
 @given(workflow_activities())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from enum import IntEnum, StrEnum
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -14,10 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from notifier_strategies import strangers
 
+import lastword.notifier._times as times_module
 from lastword.notifier import (
     Cause,
     CommandHeader,
     CommandValidationError,
+    EventFactory,
     EventHeader,
     InvalidEventError,
     LastwordError,
@@ -31,6 +34,10 @@ from lastword.notifier import (
     WorkflowActivity,
     WorkflowRunStatus,
     build_process_event,
+    decode_command,
+    decode_completion,
+    decode_event,
+    decode_lifecycle,
     encode_command,
     encode_event,
     validate_command,
@@ -259,6 +266,261 @@ def test_a_cause_of_strangers_is_the_causes_fault(value: Any) -> None:
             continue
         with pytest.raises(InvalidEventError, match="cause is invalid"):
             encode_event(but(ACTIVITY, header=header))
+
+
+class Odd:
+    """What data libraries have for "unknown", and for many values at once: comparing it gives no truth value."""
+
+    def __eq__(self, _other: object) -> Any:
+        return self
+
+    def __ne__(self, _other: object) -> Any:
+        return self
+
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__
+    __hash__ = None  # type: ignore[assignment] # as of a list
+
+    def __bool__(self) -> bool:
+        raise TypeError("neither true nor false")
+
+    year = month = property(lambda self: Odd())
+
+
+class LyingText(str):
+    def encode(self, *_: Any, **__: Any) -> bytes:
+        return b""
+
+    def isascii(self) -> bool:
+        return True
+
+    def strip(self, *_: Any) -> str:
+        return "x"
+
+    def __eq__(self, _other: object) -> bool:
+        raise RuntimeError("no idea")
+
+    __ne__ = __eq__
+    __hash__ = str.__hash__
+
+
+class LyingNumber(int):
+    def __int__(self) -> int:
+        return 10**5000
+
+    __index__ = __int__
+
+    def __le__(self, _other: object) -> bool:
+        return True
+
+    __ge__ = __le__
+
+
+class Raising:
+    def __get__(self, *_: object) -> Any:
+        raise RuntimeError("no idea")
+
+
+def a_foreign_id(name: str, number: Any) -> Any:
+    """A class of ids whose `int` is computed, as a database driver's is."""
+
+    def keep(self: object, number: int) -> None:
+        object.__setattr__(self, "number", number)
+
+    return type(name, (UUID,), {"__init__": keep, "int": number})
+
+
+UnwillingId = a_foreign_id("UnwillingId", Raising())
+LyingId = a_foreign_id("LyingId", property(lambda _: 10**5000))
+ForeignId = a_foreign_id("ForeignId", property(lambda self: self.number))
+
+
+class UnwillingTime(datetime):
+    year: Any = Raising()
+
+    def utcoffset(self) -> timedelta:
+        raise RuntimeError("no idea")
+
+
+class LyingTime(datetime):
+    year: Any = property(lambda _: Odd())
+
+    def isoformat(self, *_: Any, **__: Any) -> str:
+        return "garbage"
+
+    def replace(self, *_: Any, **__: Any) -> Any:
+        return "garbage"
+
+
+class Now:
+    def now(self) -> datetime:
+        return datetime(2026, 3, 14, tzinfo=UTC)
+
+
+FACTORY = EventFactory(UUID(int=2), clock=Now(), new_id=lambda: UUID(int=9))
+HOSTILE: list[Any] = [
+    Odd(),
+    LyingText("\ud800"),
+    LyingText("abc"),
+    LyingText(""),
+    LyingNumber(1),
+    UnwillingId(1),
+    LyingId(1),
+    UnwillingTime(2026, 3, 14, tzinfo=UTC),
+    LyingTime(2026, 3, 14, tzinfo=UTC),
+]
+PLACES = [
+    *((SOUND, name) for name in names(ProcessLifecycleMetadata)),
+    *((NOTIFICATION, name) for name in names(ProcessCompletionNotification)),
+    *((PROCESS.header, name) for name in names(EventHeader)),
+    *((ACTIVITY, name) for name in names(WorkflowActivity)),
+    *((ACTIVITY.header, name) for name in names(EventHeader)),
+    *((COMMAND.header, name) for name in names(CommandHeader)),
+    *((Cause(), name) for name in names(Cause)),
+]
+
+
+@pytest.mark.parametrize("value", HOSTILE, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    ("of", "name"), PLACES, ids=lambda part: part if isinstance(part, str) else type(part).__name__
+)
+def test_a_hostile_value_is_refused_wherever_it_stands(of: Any, name: str, value: Any) -> None:
+    """It passes for one of ours, and then raises or lies, or has no truth value: the constructor takes it still."""
+    made = but(of, **{name: value})
+    for whole in (
+        but(PROCESS, process=made),
+        but(PROCESS, header=made),
+        but(PROCESS, header=but(PROCESS.header, cause=made)),
+        but(ACTIVITY, header=made),
+        but(ACTIVITY, header=but(ACTIVITY.header, cause=made)),
+        made,
+    ):
+        for refuse in (validate_event, encode_event, FACTORY.stamp):
+            if refuse == FACTORY.stamp and type(whole) is WorkflowActivity and name == "event_id":
+                continue  # its id is not looked at, but replaced
+            with pytest.raises(LastwordError):
+                refuse(whole)
+    for command in (but(COMMAND, header=made), but(COMMAND, notification=made)):
+        for refuse_command in (validate_command, encode_command):
+            with pytest.raises(LastwordError):
+                refuse_command(command)
+    if made is not of and type(made) in (ProcessLifecycleMetadata, ProcessCompletionNotification):
+        with pytest.raises(ProcessLifecycleValidationError):
+            made.validate()
+    with pytest.raises(LastwordError):
+        FACTORY.stamp_workflow_activity(ACTIVITY, value)
+
+
+class ForeignTime(datetime):
+    """As libraries of dates have it."""
+
+
+class AnswersOnce(tzinfo):
+    """A zone that must be asked no second time."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def utcoffset(self, _when: datetime | None) -> timedelta:
+        self.asked += 1
+        if self.asked > 1:
+            raise RuntimeError("asked again")
+        return timedelta(hours=2)
+
+    def dst(self, _when: datetime | None) -> timedelta:
+        raise RuntimeError("never asked")
+
+    def tzname(self, _when: datetime | None) -> str:
+        raise RuntimeError("never asked")
+
+
+def test_an_id_of_another_library_is_taken_for_what_it_is() -> None:
+    """As a plain one, wherever an id stands; the zero id of any library is absent."""
+    for name in ("session_id", "loop_id"):
+        made = but(NOTIFICATION, **{name: ForeignId(77)})
+        assert made == but(NOTIFICATION, **{name: UUID(int=77)})
+        assert type(getattr(made, name)) is UUID
+        made.validate()
+        assert getattr(but(NOTIFICATION, **{name: ForeignId(0)}), name) is None
+    header = but(ACTIVITY.header, turn_id=ForeignId(0), loop_id=ForeignId(0), cause=Cause(step_id=ForeignId(5)))
+    assert encode_event(but(ACTIVITY, header=header)) == encode_event(
+        but(ACTIVITY, header=but(ACTIVITY.header, cause=Cause(step_id=UUID(int=5))))
+    )
+    mine = but(ACTIVITY, header=but(ACTIVITY.header, event_id=None, session_id=None))
+    factory = EventFactory(ForeignId(2), clock=Now(), new_id=lambda: ForeignId(9))
+    assert factory.stamp(mine).header.event_id == UUID(int=9)
+    assert factory.stamp_workflow_activity(factory.stamp(mine), ForeignId(9)).header.event_id == UUID(int=9)
+
+
+@pytest.mark.parametrize(
+    "zone", [UTC, ZoneInfo("Europe/Berlin"), timezone(timedelta(hours=2)), AnswersOnce()], ids=repr
+)
+@pytest.mark.parametrize("cls", [ForeignTime, datetime])
+def test_a_time_of_another_library_is_taken_for_what_it_is(cls: type[datetime], zone: tzinfo) -> None:
+    """As a plain one, asked once; a zone that is not Python's own becomes its offset."""
+    given = cls(2026, 10, 25, 2, 10, 5, 123, AnswersOnce() if isinstance(zone, AnswersOnce) else zone, fold=1)
+    made = but(ACTIVITY, occurred_at=given).occurred_at
+    offset = timedelta(hours=2) if isinstance(zone, AnswersOnce) else given.utcoffset()
+    assert (type(made), made.replace(tzinfo=None)) == (datetime, datetime(2026, 10, 25, 2, 10, 5, 123, fold=1))
+    assert (made.fold, made.utcoffset()) == (1, offset)
+    written = encode_event(but(ACTIVITY, occurred_at=made))
+    assert written == encode_event(but(ACTIVITY, occurred_at=made))
+    assert b'"occurred_at":"2026-10-25T02:10:05.000123' in written
+    assert but(ACTIVITY, occurred_at=cls(1, 1, 1, tzinfo=UTC)).occurred_at is None
+
+
+def test_a_time_that_was_made_while_time_is_frozen_is_a_time_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Libraries that freeze time put another class in the place of `datetime`, for a while."""
+    with monkeypatch.context() as frozen:
+        frozen.setattr(times_module, "datetime", ForeignTime)
+        made = [but(ACTIVITY, occurred_at=cls(2026, 3, 14, tzinfo=UTC)) for cls in (ForeignTime, datetime)]
+        for one in made:
+            encode_event(one)
+    assert encode_event(made[0]) == encode_event(made[1])
+
+
+class Words(StrEnum):
+    """Members of an enum are what they are made of, whatever else the enum says of them."""
+
+    NAME = "nightly"
+
+    def __str__(self) -> str:
+        return "garbage"
+
+    def strip(self, *_: Any) -> str:
+        return ""
+
+
+class Numbers(IntEnum):
+    THREE = 3
+
+    def __int__(self) -> int:
+        return 10**5000
+
+    __index__ = __int__
+
+
+def test_a_member_of_an_enum_is_written_as_what_it_is_made_of() -> None:
+    """Of an enum of the caller's own, that is; one of ours in the wrong place is refused."""
+    plain = but(ACTIVITY, header=but(ACTIVITY.header, agent_name="nightly", cause=Cause(agency=3)), message="nightly")
+    named = but(
+        ACTIVITY,
+        header=but(ACTIVITY.header, agent_name=Words.NAME, cause=Cause(agency=Numbers.THREE)),
+        workflow_name=Words.NAME,
+        message=Words.NAME,
+    )
+    assert encode_event(plain) == encode_event(named)
+
+
+class Bytes(bytes):
+    def decode(self, *_: Any, **__: Any) -> Any:
+        return 7
+
+
+@pytest.mark.parametrize("decode", [decode_event, decode_command, decode_lifecycle, decode_completion])
+def test_bytes_that_are_not_quite_are_refused(decode: Any) -> None:
+    """A subclass can say of itself what it likes."""
+    with pytest.raises(LastwordError, match="expected bytes, got Bytes"):
+        decode(Bytes(b"{}"))
 
 
 def test_what_a_value_shows_of_itself_is_short_of_secrets() -> None:
