@@ -26,7 +26,9 @@ import anyio
 import attrs
 from anyio.abc import TaskGroup
 
-from .notifier import Clock, Courier, OutboxUnit, Owner, SystemClock, Verdict, first_of, new_uuid7
+from .notifier import Clock, Courier, OutboxUnit, Owner, SystemClock, Verdict, new_uuid7
+from .notifier._first import first_of
+from .notifier._interrupts import protect, uninterrupted
 from .session import Loop, Session, SessionObserver, open_session
 from .session.journal import Journal, MemoryJournal, SqliteJournal
 from .supervisor import (
@@ -304,7 +306,9 @@ class _RuntimeManager(AbstractAsyncContextManager[Runtime, None]):
         self._opened = anyio.Event()
         self._leave = anyio.Event()
 
+    @uninterrupted
     async def __aenter__(self) -> Runtime:
+        protect()
         if self._group is not None:
             raise RuntimeError("this runtime was opened before; call open_runtime() for another one")
         self._group = anyio.create_task_group()
@@ -321,6 +325,7 @@ class _RuntimeManager(AbstractAsyncContextManager[Runtime, None]):
         assert self._runtime is not None  # noqa: S101 -- there before `_opened` is set
         return self._runtime
 
+    @uninterrupted
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -344,6 +349,7 @@ class _RuntimeManager(AbstractAsyncContextManager[Runtime, None]):
             # The block's own error is what its author looks for; ours must not be lost behind it.
             logger.exception("closing the runtime has failed", exc_info=ours[0])
 
+    @uninterrupted
     async def _serve(self) -> None:
         plan = self._plan
         with anyio.CancelScope() as scope:
@@ -381,13 +387,8 @@ class _RuntimeManager(AbstractAsyncContextManager[Runtime, None]):
         """Hand the runtime over, and bring every last word home until the block is left and they are all there."""
         supervisor = runtime.supervisor
         fenced = anyio.Event()
-
-        async def run() -> None:
-            await courier.run()
-            fenced.set()
-
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(run)
+            tasks.start_soon(_carry, courier, fenced)
             self._runtime = runtime
             self._opened.set()
             await self._leave.wait()
@@ -398,6 +399,12 @@ class _RuntimeManager(AbstractAsyncContextManager[Runtime, None]):
         if waiting:
             rest = "are lost with it" if self._plan.directory is None else "are kept, and told when it is opened again"
             logger.error("closed with the last words of %d processes not journaled; they %s", waiting, rest)
+
+
+@uninterrupted
+async def _carry(courier: Courier, fenced: anyio.Event) -> None:
+    await courier.run()
+    fenced.set()
 
 
 def _leaves(error: BaseException | None) -> set[int]:

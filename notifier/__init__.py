@@ -52,7 +52,6 @@ from ._factory import build_process_event as build_process_event
 from ._fields import MAX_EVENT_BYTES as MAX_EVENT_BYTES
 from ._fields import MAX_PROCESS_DIAGNOSTIC_BYTES as MAX_PROCESS_DIAGNOSTIC_BYTES
 from ._fields import MAX_PROCESS_HANDLE_BYTES as MAX_PROCESS_HANDLE_BYTES
-from ._first import first_of as first_of
 from ._header import Cause as Cause
 from ._header import EventHeader as EventHeader
 from ._header import Owner as Owner
@@ -190,7 +189,6 @@ __all__ = [
     "decode_lifecycle",
     "encode_command",
     "encode_event",
-    "first_of",
     "main_loop_id",
     "new_handle",
     "new_uuid7",

@@ -25,6 +25,7 @@ from ._clock import Clock
 from ._crashpoints import CrashPoint, reached
 from ._errors import JournalFencedError, LastwordError
 from ._first import first_of
+from ._interrupts import uninterrupted
 from ._outbox import Outbox, OutboxUnit
 from ._ports import DeliverySink
 from ._retry import next_delay
@@ -104,6 +105,7 @@ class Courier:
             for unit in units:
                 tasks.start_soon(self._deliver, unit)
 
+    @uninterrupted
     async def _deliver(self, unit: OutboxUnit) -> None:
         """Offer `unit` once, and act on the verdict."""
         error: Exception | None = None

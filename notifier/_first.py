@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
+from ._interrupts import uninterrupted
+
 
 async def first_of(*waits: Callable[[], Awaitable[object]]) -> None:
     """Await all of `waits` together; return when one has returned, with the others cancelled.
@@ -14,14 +16,15 @@ async def first_of(*waits: Callable[[], Awaitable[object]]) -> None:
     """
     try:
         async with anyio.create_task_group() as tasks:
-
-            async def first(wait: Callable[[], Awaitable[object]]) -> None:
-                await wait()
-                tasks.cancel_scope.cancel()
-
             for wait in waits:
-                tasks.start_soon(first, wait)
+                tasks.start_soon(_first, wait, tasks.cancel_scope)
     except BaseExceptionGroup as group:
         if len(group.exceptions) != 1:
             raise
         raise group.exceptions[0] from group.exceptions[0].__cause__
+
+
+@uninterrupted
+async def _first(wait: Callable[[], Awaitable[object]], others: anyio.CancelScope) -> None:
+    await wait()
+    others.cancel()

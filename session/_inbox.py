@@ -11,7 +11,8 @@ from uuid import UUID
 
 import anyio
 
-from ..notifier import LastwordError, Owner, ProcessNotificationUnsupportedError, first_of
+from ..notifier import LastwordError, Owner, ProcessNotificationUnsupportedError
+from ..notifier._first import first_of
 from ._loop import Loop
 from ._window import Window
 from .journal import Record

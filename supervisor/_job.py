@@ -24,8 +24,9 @@ from typing import final
 
 import anyio
 
-from ..notifier import ProcessState, first_of
+from ..notifier import ProcessState
 from ..notifier._crashpoints import CrashPoint, reached
+from ..notifier._first import first_of
 from . import _diagnostics as diagnostics
 from ._admission import Reservation
 from ._command import Order

@@ -24,6 +24,7 @@ import attrs
 
 from ..notifier import Clock, OutboxUnit, ProcessState, SystemClock, TerminalReason, new_uuid7
 from ..notifier._crashpoints import CrashPoint, reached
+from ..notifier._interrupts import protect, uninterrupted
 from . import _diagnostics as diagnostics
 from ._admission import Admission
 from ._errors import ErrorCode, SupervisorError, refusing
@@ -95,12 +96,15 @@ class _Opening(AbstractAsyncContextManager[Supervisor, None]):
     new_id: Callable[[], UUID]
     _stack: AsyncExitStack = attrs.field(init=False, factory=AsyncExitStack)
 
+    @uninterrupted
     async def __aenter__(self) -> Supervisor:
+        protect()
         async with AsyncExitStack() as stack:
             supervisor = await self._build(stack)
             self._stack = stack.pop_all()
         return supervisor
 
+    @uninterrupted
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:

@@ -16,7 +16,8 @@ from uuid import UUID
 
 from anyio.lowlevel import checkpoint
 
-from ..notifier import Owner, first_of, new_handle, process_ids
+from ..notifier import Owner, new_handle, process_ids
+from ..notifier._first import first_of
 from ._admission import Reservation
 from ._command import Command, EnvPolicy, HasOwner, OnOutputLimit, Order, judge_order, owner_of
 from ._errors import ErrorCode, ProcessNotFoundError, QuotaExceededError, SupervisorError

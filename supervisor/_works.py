@@ -15,6 +15,7 @@ import attrs
 from anyio.abc import TaskGroup
 
 from ..notifier import Clock
+from ..notifier._interrupts import uninterrupted
 from ._admission import Admission
 from ._errors import ErrorCode, SupervisorError
 from ._limits import Limits
@@ -54,6 +55,7 @@ class Tasks:
         for scope in self._scopes:
             scope.cancel()
 
+    @uninterrupted
     async def _run(self, act: Callable[[], Awaitable[None]]) -> None:
         with anyio.CancelScope(shield=True) as scope:
             self._scopes.add(scope)
