@@ -8,6 +8,7 @@ Rules
 - Written with the value's own offset ("Z" only for offset 0) and a fraction without trailing zeros.  There is no
   turning into UTC: one instant in two offsets is two byte strings.  The seconds of an offset are not written (RFC 3339
   has no place for them), so such a time comes back up to a minute off; offsets of whole minutes come back as they were.
+  Hence order and zero are judged twice, of the times as they are and as they are written: what is written can be read.
 - Read strictly: two digits a part, a dot and one to nine digits of fraction, a zone.  What is finer than a microsecond
   is cut, not rounded; but a time that is not zero never becomes "absent" so: it stays the first microsecond.
 """
@@ -78,12 +79,23 @@ def instant(value: datetime) -> timedelta:
     return value.replace(tzinfo=None) - _YEAR_ONE - offset
 
 
+def _written_instant(value: datetime) -> timedelta:
+    """As `instant`, of the time that is read where `value` was written: the offset without its seconds."""
+    offset = cast("timedelta", value.utcoffset())
+    seconds = abs(offset) % _MINUTE
+    return instant(value) + (-seconds if offset < _ZERO else seconds)
+
+
 def in_order(earlier: datetime, later: datetime) -> bool:
-    """Whether `later` is no earlier an instant than `earlier`; both must be aware."""
-    if type(earlier.tzinfo) is timezone and type(later.tzinfo) is timezone:
+    """Whether `later` is no earlier an instant than `earlier`, as they are and as written; both must be aware."""
+    if earlier.tzinfo is UTC and later.tzinfo is UTC:
         return earlier <= later
-    # Within one zone Python compares wall clocks, which go back once a year.
-    return instant(earlier) <= instant(later)
+    # Not by Python's comparison: within one zone it compares wall clocks, which go back once a year.
+    return instant(earlier) <= instant(later) and _written_instant(earlier) <= _written_instant(later)
+
+
+def _is_zero(value: datetime) -> bool:
+    return value.year == 1 and _ZERO in (instant(value), _written_instant(value))
 
 
 def set_time(value: datetime | None) -> datetime | None:
@@ -93,7 +105,7 @@ def set_time(value: datetime | None) -> datetime | None:
     time = None if value is None else _plain_time(value)
     if time is None:
         return value
-    return None if time.year == 1 and instant(time) == _ZERO else time
+    return None if _is_zero(time) else time
 
 
 def required_time(value: datetime | None) -> datetime:

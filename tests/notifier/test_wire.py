@@ -211,6 +211,54 @@ def test_one_instant_in_two_offsets_is_two_records(time: datetime) -> None:
     assert encode_event(here) != encode_event(there)
 
 
+def zone(**offset: int) -> timezone:
+    return timezone(timedelta(**offset))
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [zone(seconds=59), zone(seconds=-59), zone(hours=1, seconds=30), zone(hours=-1, seconds=-30), zone(microseconds=1)],
+    ids=str,
+)
+@given(at=times, shift=st.timedeltas(timedelta(seconds=-90), timedelta(seconds=90)))
+def test_what_is_written_can_be_read_whatever_the_seconds_of_an_offset(
+    seconds: timezone, at: datetime, shift: timedelta
+) -> None:
+    """They are lost on the way, and with them up to a minute: times that would come back out of order are refused."""
+    for created, started in ((at.astimezone(seconds), at + shift), (at, (at + shift).astimezone(seconds))):
+        made = but(
+            shaped(kind=5, state=9, reason=9, started=True, finished=True, exit_code=None),
+            process_created_at=created,
+            process_started_at=started,
+            process_finished_at=at + timedelta(days=1),
+        )
+        try:
+            data = encode_event(build_process_event(made, created_at=None))
+        except InvalidEventError:
+            assert shift < timedelta(minutes=1)
+            continue
+        assert shift >= timedelta(0)
+        decode_event(data)
+
+
+@pytest.mark.parametrize("offset", [-59, -1, 0, 1, 30, 59, 3659, -3659])
+def test_a_time_that_would_come_back_as_absent_is_absent(offset: int) -> None:
+    """The zero instant as it is, and as it is written; a second further is a time like any other."""
+    at = datetime(1, 1, 2, tzinfo=timezone(timedelta(seconds=offset)))
+    whole_minutes = offset // 60 if offset >= 0 else -(-offset // 60)
+    for zero in (timedelta(seconds=offset), timedelta(minutes=whole_minutes)):
+        event = lost()
+        if zero < timedelta(0):
+            continue
+        zeroed = at - timedelta(days=1) + zero
+        made = but(event, header=but(event.header, created_at=zeroed))
+        assert made.header.created_at is None
+        later = but(event, header=but(event.header, created_at=zeroed + timedelta(minutes=1, seconds=1)))
+        assert later.header.created_at is not None
+        back = decode_event(encode_event(later))
+        assert back.header.created_at is not None
+
+
 # --- zero is absent ---------------------------------------------------------------------------------------------------
 
 
