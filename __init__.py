@@ -14,11 +14,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ._runtime import PendingDelivery as PendingDelivery
     from ._runtime import Runtime as Runtime
     from ._runtime import open_runtime as open_runtime
     from .notifier import LastwordError as LastwordError
     from .notifier import Owner as Owner
+    from .notifier import PendingDelivery as PendingDelivery
     from .notifier import ProcessBackgrounded as ProcessBackgrounded
     from .notifier import ProcessCompleted as ProcessCompleted
     from .notifier import ProcessLost as ProcessLost
@@ -43,10 +43,11 @@ if TYPE_CHECKING:
 
 # Where each name of the face lives.  tests/test_face.py compares this table with the imports above.
 _HOMES = {
-    "_runtime": ("PendingDelivery", "Runtime", "open_runtime"),
+    "_runtime": ("Runtime", "open_runtime"),
     "notifier": (
         "LastwordError",
         "Owner",
+        "PendingDelivery",
         "ProcessBackgrounded",
         "ProcessCompleted",
         "ProcessLost",

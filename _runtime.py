@@ -26,7 +26,7 @@ import anyio
 import attrs
 from anyio.abc import TaskGroup
 
-from .notifier import Clock, Courier, OutboxUnit, Owner, SystemClock, Verdict, new_uuid7
+from .notifier import Clock, Courier, OutboxUnit, Owner, PendingDelivery, SystemClock, Verdict, new_uuid7
 from .notifier._first import first_of
 from .notifier._interrupts import protect, uninterrupted
 from .session import Loop, Session, SessionObserver, open_session
@@ -55,24 +55,6 @@ DELIVERY_SECONDS = 5.0
 
 _JOURNAL_FILE = "journal.db"
 _SQLITE_URL = "sqlite:///"
-
-
-@final
-@attrs.frozen(kw_only=True)
-class PendingDelivery:
-    """A record whose way home is not finished.
-
-    `status` is "waiting" (in the outbox, not yet journaled: `attempts` tries have failed, `last_error` tells the last
-    one), "quarantined" (in the outbox, and can never be journaled: `last_error` says why), or "unacknowledged"
-    (journaled, and not acknowledged by its loop).
-    """
-
-    record_id: UUID
-    kind: Literal["event", "notification"]
-    process_handle: str
-    attempts: int = 0
-    status: Literal["waiting", "quarantined", "unacknowledged"]
-    last_error: str | None = None
 
 
 class Observer(SessionObserver):
@@ -150,17 +132,7 @@ class Runtime:
         The former are events and notifications, the latter notifications alone.  A checkpoint.  Raises
         `JournalUnavailableError` where the journal cannot be read now.
         """
-        undelivered = [
-            PendingDelivery(
-                record_id=record.record_id,
-                kind=record.kind,
-                process_handle=record.process_handle,
-                attempts=record.attempts,
-                status=record.status,
-                last_error=record.last_error,
-            )
-            for record in self._supervisor.pending()
-        ]
+        undelivered = self._supervisor.pending()
         # Read after the outbox: what is journaled in between is listed twice rather than not at all; the later wins.
         journaled = [
             PendingDelivery(

@@ -68,6 +68,7 @@ from ._matrix import Presence as Presence
 from ._matrix import Shape as Shape
 from ._outbox import Outbox as Outbox
 from ._outbox import OutboxUnit as OutboxUnit
+from ._pending import PendingDelivery as PendingDelivery
 from ._ports import CompletionNotifier as CompletionNotifier
 from ._ports import DeliverySink as DeliverySink
 from ._ports import LifecyclePublisher as LifecyclePublisher
@@ -146,6 +147,7 @@ __all__ = [
     "Outbox",
     "OutboxUnit",
     "Owner",
+    "PendingDelivery",
     "Presence",
     "ProcessBackgrounded",
     "ProcessCompleted",

@@ -29,7 +29,6 @@ from ._limits import TerminalSize as TerminalSize
 from ._opening import LauncherFactory as LauncherFactory
 from ._opening import open_supervisor as open_supervisor
 from ._outbox import StoreOutbox as StoreOutbox
-from ._outbox import UndeliveredRecord as UndeliveredRecord
 from ._outcome import Outcome as Outcome
 from ._process import OutputFollower as OutputFollower
 from ._process import Process as Process

@@ -9,32 +9,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Literal, final
-from uuid import UUID
+from typing import final
 
 import anyio
 import attrs
 from anyio.lowlevel import checkpoint
 
-from ..notifier import OutboxUnit, RecordKind
+from ..notifier import OutboxUnit, PendingDelivery, RecordKind
 from ._store import Store
-
-
-@final
-@attrs.frozen(kw_only=True)
-class UndeliveredRecord:
-    """One record that is not yet known to be at the receiver.
-
-    `attempts` counts the tries that have failed since the supervisor was opened, `last_error` says how the last one
-    did.  "quarantined": it can never be appended, and is kept.
-    """
-
-    record_id: UUID
-    kind: Literal["event", "notification"]
-    process_handle: str
-    attempts: int
-    status: Literal["waiting", "quarantined"]
-    last_error: str | None
 
 
 @attrs.define(eq=False)
@@ -80,11 +62,11 @@ class StoreOutbox:
             self._waiting.setdefault(unit.subject, deque()).append(entry)
             self._tell_changed()
 
-    def undelivered(self) -> list[UndeliveredRecord]:
+    def undelivered(self) -> list[PendingDelivery]:
         """Every record that is held, in order of position."""
         held = [*self._entries.items(), *self._quarantined.items()]
         return [
-            UndeliveredRecord(
+            PendingDelivery(
                 record_id=record.record_id,
                 kind="notification" if record.kind is RecordKind.COMMAND else "event",
                 process_handle=entry.unit.subject,

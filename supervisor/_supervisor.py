@@ -16,14 +16,14 @@ from uuid import UUID
 
 from anyio.lowlevel import checkpoint
 
-from ..notifier import Owner, new_handle, process_ids
+from ..notifier import Owner, PendingDelivery, new_handle, process_ids
 from ..notifier._first import first_of
 from ._admission import Reservation
 from ._command import Command, EnvPolicy, HasOwner, OnOutputLimit, Order, judge_order, owner_of
 from ._errors import ErrorCode, ProcessNotFoundError, QuotaExceededError, SupervisorError
 from ._job import Job
 from ._limits import Containment, Limits, ResourceLimits, TerminalSize
-from ._outbox import StoreOutbox, UndeliveredRecord
+from ._outbox import StoreOutbox
 from ._outcome import Outcome
 from ._process import Process
 from ._record import ProcessRecord
@@ -166,7 +166,7 @@ class Supervisor:
         await checkpoint()
         return [await process.wait() for process in processes]
 
-    def pending(self) -> builtins.list[UndeliveredRecord]:
+    def pending(self) -> builtins.list[PendingDelivery]:
         """Every record that is not known to be delivered, and every last word that could not be stored yet."""
         held = self._works.outbox.undelivered()
         for job in self._registry.running():

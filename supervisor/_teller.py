@@ -18,9 +18,8 @@ from uuid import UUID
 import anyio
 import attrs
 
-from ..notifier import OutboxUnit, ProcessState, TerminalReason, next_delay
+from ..notifier import OutboxUnit, PendingDelivery, ProcessState, TerminalReason, next_delay
 from ..notifier._crashpoints import CrashPoint, reached
-from ._outbox import UndeliveredRecord
 from ._outcome import Outcome
 from ._record import ProcessRecord
 from ._store import STORE_ERRORS
@@ -48,7 +47,7 @@ class Teller:
         """What is known of the process."""
         return self._record
 
-    def unstored(self) -> list[UndeliveredRecord]:
+    def unstored(self) -> list[PendingDelivery]:
         """The records of a last word that could not be stored yet."""
         if self.last_error is None:
             return []
@@ -58,7 +57,7 @@ class Teller:
             (ids.command, "notification"),
         )
         return [
-            UndeliveredRecord(
+            PendingDelivery(
                 record_id=record_id,
                 kind=kind,
                 process_handle=self._record.handle,

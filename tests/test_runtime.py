@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -19,6 +20,7 @@ import pytest
 from anyio.abc import TaskGroup
 from manual_clock import ManualClock
 from runtime_scenes import HOST, BrittleJournal, HastyClock, gone, pid_of
+from session_values import SESSION, Job
 
 import lastword
 from lastword._runtime import Observer, StartOptions
@@ -34,7 +36,7 @@ from lastword.notifier import (
     Verdict,
     main_loop_id,
 )
-from lastword.session import LoopScope
+from lastword.session import LoopScope, open_session
 from lastword.session.journal import MemoryJournal, MemoryLedger, SqliteJournal
 from lastword.supervisor import SpawnFailedError, Supervisor, SupervisorError
 
@@ -86,6 +88,23 @@ async def test_the_first_last_word(place: Path | None) -> None:
             outcome = await process.wait()
             assert (outcome.exit_code, outcome.signal) == (3, None)
             assert (await process.read_output()).data == b"hello\n"
+
+
+async def test_what_is_in_the_outbox_and_in_the_journal_is_listed_once() -> None:
+    """Between the journal's commit and the outbox's mark it is in both; the journal knows better."""
+    job = Job()
+    async with open_session(MemoryJournal(), session_id=SESSION) as session:
+        await session.deliver(job.end_unit())
+        records = [
+            lastword.PendingDelivery(record_id=record.record_id, kind=kind, process_handle="x", status="waiting")
+            for record, kind in zip(job.end_unit(), ("event", "notification"), strict=True)
+        ]
+        outbox: Any = SimpleNamespace(pending=lambda: records)
+        listed = await lastword.Runtime(session, outbox).pending()
+    assert [(one.record_id, one.status) for one in listed] == [
+        (records[0].record_id, "waiting"),
+        (records[1].record_id, "unacknowledged"),
+    ]
 
 
 async def test_an_unacknowledged_notice_is_told_again_under_the_same_id_until_it_is(tmp_path: Path) -> None:
