@@ -50,23 +50,28 @@ def read_json(data: bytes) -> Any:
         raise Malformed(f"not UTF-8 at byte {error.start}") from None
     text = text.lstrip(_BLANKS)
     _refuse_depth(text)
-    decoder = _PLAIN if len(text) <= _FEW_CHARACTERS else _BOUNDED
-    try:
-        value, end = decoder.raw_decode(text)
-    except json.JSONDecodeError as error:
-        raise Malformed(f"not JSON: {error.msg}") from None
-    except ValueError:
-        # Python refuses numbers of very many digits so; how many are too many is the host's choice.
-        raise Malformed("a number of too many digits") from None
+    value, end = _decoded(text)
     if text[end:].strip(_BLANKS):
         raise Malformed("something follows the record")
-    # Escapes are rare, and only they can make a lone surrogate or hide behind a time.
-    if "\\" in text:
-        if _ESCAPED_KEY.search(text) or _ESCAPED_TIME.search(text):
-            _refuse_escaped_times(text)
-        if _ESCAPED_SURROGATE.search(text):
-            value = _replacing_surrogates(value)
+    # Escapes are rare, and only they can make a lone surrogate.
+    if "\\" in text and _ESCAPED_SURROGATE.search(text):
+        value = _replacing_surrogates(value)
     return value
+
+
+def _decoded(text: str) -> tuple[Any, int]:
+    try:
+        if len(text) <= _FEW_CHARACTERS:
+            try:
+                return _PLAIN.raw_decode(text)
+            except json.JSONDecodeError:
+                raise
+            except ValueError:
+                # Python refuses numbers of very many digits so; how many are too many is the host's choice.
+                pass
+        return _BOUNDED.raw_decode(text)
+    except json.JSONDecodeError as error:
+        raise Malformed(f"not JSON: {error.msg}") from None
 
 
 def _refuse_depth(text: str) -> None:
@@ -87,8 +92,17 @@ def _refuse_depth(text: str) -> None:
                 pass
 
 
-def _refuse_escaped_times(text: str) -> None:
-    """Refuse an escape inside a time: the reference reads times raw, so `Z` written `\\u005a` is no zone to it."""
+def refuse_escaped_times(data: bytes) -> None:
+    """Refuse an escape inside a time: the reference reads times raw, so `Z` written `\\u005a` is no zone to it.
+
+    Apart from `read_json`, since it is not asked of a record that is not read further; `data` is what that has read.
+    """
+    # Escapes are rare.
+    if b"\\" not in data:
+        return
+    text = data.decode()
+    if _ESCAPED_KEY.search(text) is None and _ESCAPED_TIME.search(text) is None:
+        return
     key = ""
     for token in _STRING_AND_COLON.finditer(text):
         raw = token[1]
@@ -114,7 +128,7 @@ def _replacing_surrogates(value: Any) -> Any:
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", value)
     if is_object(value):
-        return {key: _replacing_surrogates(item) for key, item in value.items()}
+        return _unique([(_SURROGATE.sub("\ufffd", key), _replacing_surrogates(item)) for key, item in value.items()])
     if is_array(value):
         return [_replacing_surrogates(item) for item in value]
     return value
@@ -130,10 +144,16 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return record
 
 
+def _lowered(key: str) -> str:
+    """As the reference lowers: each character by itself, to one."""
+    # Python makes two characters of U+0130, and another one of a sigma that ends a word.
+    return key.lower() if key.isascii() else "".join("i" if one == "\u0130" else one.lower() for one in key)
+
+
 def refuse_folded_duplicates(value: Any) -> None:
     """Refuse keys of one object that differ in case alone, at any depth: the reference takes them for the same key."""
     if is_object(value):
-        if len({key.lower() for key in value}) != len(value):
+        if len({_lowered(key) for key in value}) != len(value):
             raise Malformed(_TWICE)
         for item in value.values():
             refuse_folded_duplicates(item)

@@ -26,12 +26,14 @@ from ._errors import (
 )
 from ._events import EVENT_TYPES, Event, validate_event
 from ._fields import MAX_EVENT_BYTES
-from ._json import Malformed, is_object, quoted, read_json, refuse_folded_duplicates, write_json
+from ._json import Malformed, is_object, quoted, read_json, refuse_escaped_times, refuse_folded_duplicates, write_json
 from ._lifecycle import ProcessLifecycleMetadata
 from ._schema import converter
 
 SCHEMA_VERSION = 1
 """The `v` of every record that is written, and the newest that is read."""
+
+_NO_STACK = "the stack is too full to read a record; call from less deep"
 
 _Record = dict[str, Any]
 
@@ -68,10 +70,13 @@ def decode_event(data: bytes) -> Event:
         read = _EVENT_READERS.get(name)
         if read is None:
             raise UnknownEventTypeError(f"unknown event type {quoted(name)}")
+        refuse_escaped_times(data)
         event: Event = read(record, None)
+        validate_event(event)
     except Malformed as fault:
         raise EventDecodeError(str(fault)) from None
-    validate_event(event)
+    except RecursionError:
+        raise EventDecodeError(_NO_STACK) from None
     return event
 
 
@@ -82,10 +87,14 @@ def decode_lifecycle(data: bytes) -> ProcessLifecycleMetadata:
     invalid.
     """
     try:
-        metadata = converter.structure(_record(data), ProcessLifecycleMetadata)
+        record = _record(data)
+        refuse_escaped_times(data)
+        metadata = converter.structure(record, ProcessLifecycleMetadata)
+        metadata.validate()
     except Malformed as fault:
         raise EventDecodeError(str(fault)) from None
-    metadata.validate()
+    except RecursionError:
+        raise EventDecodeError(_NO_STACK) from None
     return metadata
 
 
@@ -116,10 +125,13 @@ def decode_command(data: bytes) -> ProcessNotification:
         version = _version_of(record)
         if version > SCHEMA_VERSION:
             raise UnsupportedSchemaError(_unsupported(version))
+        refuse_escaped_times(data)
         command = converter.structure(record, ProcessNotification)
+        validate_command(command)
     except Malformed as fault:
         raise CommandDecodeError(str(fault)) from None
-    validate_command(command)
+    except RecursionError:
+        raise CommandDecodeError(_NO_STACK) from None
     return command
 
 
@@ -130,10 +142,14 @@ def decode_completion(data: bytes) -> ProcessCompletionNotification:
     invalid.
     """
     try:
-        notification = converter.structure(_record(data), ProcessCompletionNotification)
+        record = _record(data)
+        refuse_escaped_times(data)
+        notification = converter.structure(record, ProcessCompletionNotification)
+        notification.validate()
     except Malformed as fault:
         raise CommandDecodeError(str(fault)) from None
-    notification.validate()
+    except RecursionError:
+        raise CommandDecodeError(_NO_STACK) from None
     return notification
 
 

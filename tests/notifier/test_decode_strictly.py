@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -355,6 +356,81 @@ def test_keys_that_differ_in_case_alone_are_a_duplicate_before_anything_else() -
         text = dumped({**EVENT, **change, "x": [{"a": 1, "A": 2}]})
         with pytest.raises(EventDecodeError, match="a key comes twice"):
             decode_event(text.encode())
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "twice"),
+    [
+        ("\\ud800", "\\udfff", True),
+        ("\\ud800", "\ufffd", True),
+        ("a\\ud800", "A\\udc00", True),
+        ("\\ud800", "\\ud800\\udc00", False),
+        ("\u0130", "i", True),
+        ("\u0130", "I", True),
+        ("\u0130", "i\u0307", False),
+        ("\u03a3a\u03a3", "\u03c3a\u03c3", True),
+        ("a\u03a3", "a\u03c2", False),
+        ("\u00c4", "\u00e4", True),
+        ("\u017f", "s", False),
+    ],
+    ids=ascii,
+)
+def test_keys_are_the_same_where_the_reference_lowers_them_to_the_same(one: str, other: str, *, twice: bool) -> None:
+    """Character by character, and what is no character is U+FFFD."""
+    data = f'{{"type":"Nope","x":{{"{one}":1,"{other}":2}}}}'.encode()
+    with pytest.raises(EventDecodeError) as caught:
+        decode_event(data)
+    assert ("a key comes twice" in str(caught.value)) == twice
+    assert isinstance(caught.value, UnknownEventTypeError) != twice
+
+
+def test_every_character_lowers_to_one() -> None:
+    """Which is what makes the rule above one of single characters."""
+    longer = [chr(code) for code in range(sys.maxunicode + 1) if len(chr(code).lower()) != 1]
+    assert longer == ["\u0130"]
+
+
+def test_the_version_and_the_type_are_asked_before_the_fields() -> None:
+    """What is not read further is not judged further."""
+    for rest in ('"y_at":"\\u0041"', '"event_id":7', '"x":1', '"x":' + "9" * 4000):
+        with pytest.raises(UnsupportedSchemaError):
+            decode_event(f'{{"type":"Nope","v":2,{rest}}}'.encode())
+        with pytest.raises(UnknownEventTypeError):
+            decode_event(f'{{"type":"Nope",{rest}}}'.encode())
+        with pytest.raises(UnsupportedSchemaError):
+            decode_command(f'{{"type":"ProcessNotification","v":2,{rest}}}'.encode())
+        with pytest.raises(UnknownCommandTypeError):
+            decode_command(f'{{"type":"Nope",{rest}}}'.encode())
+
+
+def outcome_at(depth: int, decode: Decode, data: bytes) -> Exception | None:
+    """What `decode` raises that many calls further down."""
+    if depth:
+        return outcome_at(depth - 1, decode, data)
+    try:
+        decode(data)
+    except Exception as error:
+        return error
+    return None
+
+
+@every_codec
+def test_near_the_end_of_the_stack_a_record_is_refused_like_any_other(
+    decode: Decode, record: dict[str, Any], refusal: type[Exception]
+) -> None:
+    """Never by an error that is not ours, unless there was no room for the call itself, or for making an error."""
+    deep = '{"type":"Nope","x":' + "[" * 60 + '"\\ud800"' + "]" * 60 + "}"
+    for data in (dumped(record).encode(), deep.encode()):
+        seen: list[Exception | None] = []
+        for depth in range(sys.getrecursionlimit()):
+            try:
+                seen.append(outcome_at(depth, decode, data))
+            except RecursionError:
+                break
+        for error in seen:
+            if isinstance(error, RecursionError):
+                assert len(traceback.extract_tb(error.__traceback__)) <= 2, "raised further within"
+        assert any("stack" in str(error) for error in seen if isinstance(error, refusal))
 
 
 def test_a_refusal_quotes_no_value() -> None:
