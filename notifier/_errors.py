@@ -57,7 +57,8 @@ class ProcessLifecycleValidationError(LastwordError):
         self.field = field
 
     def __str__(self) -> str:
-        return f"process lifecycle: {self.field} {_LIFECYCLE_RULES.get(self.field, 'must be a UUID other than zero')}"
+        rule = _LIFECYCLE_RULES.get(self.field) if type(self.field) is str else "is no field"
+        return f"process lifecycle: {self.field} {rule or 'must be a UUID other than zero'}"
 
 
 class InvalidEventError(LastwordError):

@@ -16,7 +16,7 @@ from uuid import UUID
 import attrs
 
 from ._enums import LifecycleKind
-from ._errors import InvalidEventError, ProcessLifecycleValidationError
+from ._errors import InvalidArgumentError, InvalidEventError, ProcessLifecycleValidationError
 from ._events import EVENT_TYPES, PROCESS_EVENT_TYPES, Event, ProcessEvent, WorkflowActivity, validate_event
 from ._fields import is_none, is_same_id, required_id
 from ._header import EventHeader
@@ -109,9 +109,12 @@ def _known(event: Event) -> str:
 def build_process_event(metadata: ProcessLifecycleMetadata, *, created_at: datetime | None) -> ProcessEvent:
     """The event that tells `metadata`, with the metadata's own id, session and loop.
 
-    Raises `ProcessLifecycleValidationError("kind")` where no event tells that kind.  Nothing else is judged here:
+    Raises `ProcessLifecycleValidationError("kind")` where no event tells that kind, and `InvalidArgumentError` for what
+    is no metadata.  Nothing else is judged here:
     `encode_event` and publishing do.
     """
+    if type(metadata) is not ProcessLifecycleMetadata:
+        raise InvalidArgumentError("metadata", "must be a ProcessLifecycleMetadata")
     if type(metadata.kind) is not LifecycleKind:
         raise ProcessLifecycleValidationError("kind")
     event_type = PROCESS_EVENT_TYPES[metadata.kind]

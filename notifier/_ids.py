@@ -15,6 +15,9 @@ from uuid import UUID, uuid5
 
 import attrs
 
+from ._errors import InvalidArgumentError
+from ._fields import optional_id
+
 _ACK_NAME = "ack"
 
 
@@ -42,8 +45,17 @@ class ProcessIds:
 
 
 def process_ids(base: UUID) -> ProcessIds:
-    """All ids of the process that `base` belongs to; `base` may be any of the seven (its last byte is ignored)."""
-    stem = base.bytes[:-1]
+    """All ids of the process that `base` belongs to; `base` may be any of the seven (its last byte is ignored).
+
+    Raises `InvalidArgumentError` for what is no UUID.
+    """
+    plain = optional_id(base)
+    # The zero UUID stems from nothing, but there are ids that come of it.
+    if plain is None and base is not None:  # pyright: ignore[reportUnnecessaryComparison] - untyped callers
+        plain = UUID(int=0)
+    if type(plain) is not UUID:
+        raise InvalidArgumentError("base", "must be a UUID")
+    stem = plain.bytes[:-1]
     return ProcessIds(**{role.name.lower(): UUID(bytes=stem + bytes((role,))) for role in _Role})
 
 

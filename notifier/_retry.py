@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from random import Random
 
+from ._errors import InvalidArgumentError
+
 FIRST_DELAY_SECONDS = 0.05
 MAX_DELAY_SECONDS = 30.0
 
@@ -14,10 +16,10 @@ MAX_DELAY_SECONDS = 30.0
 def next_delay(attempt: int, rng: Random) -> float:
     """Seconds to wait after `attempt` (1-based) tries have failed: uniform in [0, min(30, 0.05 * 2**(attempt - 1))].
 
-    Raises ValueError for an attempt below 1.
+    Raises `InvalidArgumentError`, which is a ValueError, for an attempt that is no int or below 1.
     """
-    if attempt < 1:
-        raise ValueError(f"attempt counts from 1, not {attempt}")
+    if type(attempt) is not int or attempt < 1:
+        raise InvalidArgumentError("attempt", "must be an int that counts from 1")
     # 0.05 s doubles past the cap within ten tries; the exponent is bounded so that no count can overflow a float.
     ceiling = min(MAX_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** min(attempt - 1, 32))
     return rng.uniform(0.0, ceiling)

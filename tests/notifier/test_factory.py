@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from itertools import count
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -13,6 +14,7 @@ from notifier_strategies import lifecycles, workflow_activities
 
 from lastword.notifier import (
     EventFactory,
+    InvalidArgumentError,
     InvalidEventError,
     LifecycleKind,
     ProcessBackgrounded,
@@ -109,6 +111,13 @@ def test_a_workflow_activity_is_not_stamped_with_what_is_no_id(wanted: object) -
         a_factory().stamp_workflow_activity(SOUND, UUID(int=1))  # type: ignore[arg-type] # the same
     with pytest.raises(InvalidEventError, match="is not a known event type"):
         a_factory().stamp(SOUND)  # type: ignore[type-var] # the same
+
+
+@pytest.mark.parametrize("metadata", [None, "x", ACTIVITY], ids=type)
+def test_no_process_event_is_made_of_what_is_no_metadata(metadata: Any) -> None:
+    """By the argument's name."""
+    with pytest.raises(InvalidArgumentError, match="metadata: must be a ProcessLifecycleMetadata"):
+        build_process_event(metadata, created_at=NOW)
 
 
 EVENT_OF = {

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import time
+from typing import Any
 from uuid import UUID
 
 import attrs
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastword.notifier import ack_id, main_loop_id, new_handle, new_uuid7, process_ids
+from lastword.notifier import InvalidArgumentError, ack_id, main_loop_id, new_handle, new_uuid7, process_ids
 
 
 @given(base=st.uuids())
@@ -19,6 +22,20 @@ def test_any_of_the_seven_ids_leads_to_all_seven(base: UUID) -> None:
     assert [member.bytes[-1] for member in members] == [0, 1, 2, 3, 4, 5, 6]
     assert {member.bytes[:-1] for member in members} == {base.bytes[:-1]}
     assert all(process_ids(member) == ids for member in members)
+
+
+def test_ids_come_of_a_uuid_and_of_nothing_else() -> None:
+    assert process_ids(UUID(int=0)).lost == UUID(int=5)
+    others: list[Any] = ["x", None, 7, b"x" * 16]
+    for base in others:
+        with pytest.raises(InvalidArgumentError, match="base: must be a UUID"):
+            process_ids(base)
+
+
+def test_a_fresh_id_carries_the_time_in_milliseconds() -> None:
+    before = time.time_ns() // 1_000_000
+    stamp = new_uuid7().int >> 80
+    assert before <= stamp <= time.time_ns() // 1_000_000
 
 
 def test_fresh_ids_are_version_7_and_ordered_by_millisecond() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastword.notifier import next_delay
+from lastword.notifier import InvalidArgumentError, next_delay
 
 
 @given(attempt=st.integers(1, 10**9), seed=st.integers())
@@ -28,7 +30,9 @@ def test_the_jitter_covers_the_whole_range() -> None:
     assert {low for low, _ in edges} == {0.0}
 
 
-@pytest.mark.parametrize("attempt", [0, -1])
-def test_an_attempt_counts_from_one(attempt: int) -> None:
-    with pytest.raises(ValueError, match="counts from 1"):
+@pytest.mark.parametrize("attempt", [0, -1, 1.5, 1.0, True, math.nan, "1", None, -(10**30)], ids=repr)
+def test_an_attempt_counts_from_one(attempt: Any) -> None:
+    with pytest.raises(ValueError, match="counts from 1") as caught:
         next_delay(attempt, Random(0))
+    assert isinstance(caught.value, InvalidArgumentError)
+    assert caught.value.field == "attempt"
