@@ -79,6 +79,10 @@ BLEMISHES: dict[str, Callable[[str], str]] = {
     "an unclosed text of escapes": lambda text: text[:-1] + ',"x":"' + '\\"' * 200_000,
     "an unclosed text of brackets": lambda text: text[:-1] + ',"x":"' + "[{" * 200_000,
     "control character between tokens": lambda text: text.replace(":", "\x01:", 1),
+    "raw control character in a text": lambda text: text.replace('":"', '":"\x01', 1),
+    "raw line feed in a text": lambda text: text.replace('":"', '":"\n', 1),
+    "invalid escape in a text": lambda text: text.replace('":"', '":"\\x', 1),
+    "half an escape in a text": lambda text: text.replace('":"', '":"\\u00', 1),
     "single quotes": lambda text: text.replace('"', "'"),
     "comment": lambda text: text.replace("{", "{/**/", 1),
     "invalid escape": lambda text: text.replace('_id"', '_id\\x"', 1),
@@ -87,11 +91,31 @@ BLEMISHES: dict[str, Callable[[str], str]] = {
     "key that folds": lambda text: text.replace("session_id", "\u017fession_id", 1),
 }
 
+ODD_ITEMS = {
+    "NaN": "NaN",
+    "Infinity": "Infinity",
+    "-Infinity": "-Infinity",
+    "five thousand digits": "9" * 5000,
+    "seven hundred digits": "9" * 700,
+    "ten digits": "9999999999",
+    "a fraction": "1.5",
+    "an exponent": "1e3",
+    "deep in arrays": "[" * 90 + "]" * 90,
+    "deep in objects": '{"a":' * 90 + "1" + "}" * 90,
+    "deep and open": "[" * 100_000,
+    "an array": "[]",
+    "true": "true",
+    "an unclosed text of escapes": '"' + '\\"' * 20_000,
+}
+
 ESCAPED_TIMES: dict[str, Callable[[str], str]] = {
     "in the zone": lambda text: text.replace('26Z"', '26\\u005a"'),
     "in the year": lambda text: text.replace('":"2026', '":"\\u0032026'),
     "after blanks": lambda text: text.replace('":"2026', '" : \n"\\u0032026'),
     "with its key": lambda text: text.replace('created_at":"2026', 'created\\u005fat":"\\u0032026'),
+    "with its key, and blanks before the colon": lambda text: text.replace(
+        'created_at":"2026', 'created\\u005fat" \t\n\r: "\\u0032026'
+    ),
     "in the day": lambda text: text.replace("-03-14", "-03-\\u00314"),
 }
 
@@ -118,6 +142,34 @@ def test_what_is_not_written_so_is_not_read(
     """One blemish each; each is a decode error."""
     with pytest.raises(refusal):
         decode(BLEMISHES[blemish](dumped(record)).encode())
+
+
+@every_codec
+@pytest.mark.parametrize("item", ODD_ITEMS)
+@pytest.mark.parametrize("blanks", [0, 5000], ids=["short", "long"])
+def test_what_is_no_value_is_refused_where_one_belongs(
+    decode: Decode, record: dict[str, Any], refusal: type[Exception], item: str, blanks: int
+) -> None:
+    """Under every key that is known, also in a record so long that its numbers are read with care."""
+    for key in record:
+        spoilt = dumped({**record, key: "ITEM"}).replace('"ITEM"', ODD_ITEMS[item]) + " " * blanks
+        with pytest.raises(refusal):
+            decode(spoilt.encode())
+
+
+@pytest.mark.parametrize("blanks", [0, 5000], ids=["short", "long"])
+@pytest.mark.parametrize("total", [10, 999_999, 1_000_000])
+def test_a_number_of_its_range_is_read_however_long_the_record(total: int, blanks: int) -> None:
+    """To the last digit."""
+    read = decode_event((dumped({**WORKFLOW, "total_vertices": total}) + " " * blanks).encode())
+    assert getattr(read, "total_vertices", None) == total
+    for large in (4_294_967_295, 1_000_001):
+        with pytest.raises(InvalidEventError, match="progress is invalid"):
+            decode_event((dumped({**WORKFLOW, "total_vertices": large}) + " " * blanks).encode())
+    code = -2_147_483_648
+    process = {**EVENT["process"], "has_exit_code": True, "exit_code": code, "kind": 3, "state": 3, "reason": 1}
+    process["process_finished_at"] = process["process_started_at"]
+    assert decode_lifecycle((dumped(process) + " " * blanks).encode()).exit_code == code
 
 
 @every_codec
@@ -167,11 +219,12 @@ def test_a_record_that_is_too_large_is_not_even_parsed(
     decode: Decode, record: dict[str, Any], refusal: type[Exception]
 ) -> None:
     """One byte over the limit; at the limit it is read as anything else is."""
+    assert MAX_EVENT_BYTES == 16 * 2**20
     text = dumped(record).encode()
     expected = decode(text)
-    assert expected == decode(text.ljust(MAX_EVENT_BYTES))
+    assert expected == decode(text.ljust(16 * 2**20))
     with pytest.raises(RecordTooLargeError):
-        decode(text.ljust(MAX_EVENT_BYTES + 1))
+        decode(text.ljust(16 * 2**20 + 1))
     with pytest.raises(RecordTooLargeError):
         decode(b"[" * (MAX_EVENT_BYTES + 1))
 
@@ -230,6 +283,11 @@ def test_null_leaves_a_field_zero() -> None:
         "0123456789ab4cde8f0123456789abcd",
         "01234567-89ab-4cde-8f0123456789-abcd",
         "0123_567-89ab-4cde-8f01-23456789abcd",
+        "01234567-8_ab-4cde-8f01-23456789abcd",
+        "01234567-89ab-4_de-8f01-23456789abcd",
+        "01234567-89ab-4cde-8_01-23456789abcd",
+        "01234567-89ab-4cde-8f01-234_6789abcd",
+        "01234567_89ab-4cde-8f01-23456789abcd",
         "+1234567-89ab-4cde-8f01-23456789abcd",
         " 1234567-89ab-4cde-8f01-23456789abcd",
         "\u0661\u0662\u0663\u0664\u0665\u0666\u0667\u0668-89ab-4cde-8f01-23456789abcd",
@@ -308,6 +366,8 @@ def test_a_lone_surrogate_becomes_the_replacement_character() -> None:
     """As the reference has it, so that what it judges invalid is judged invalid here too, by the same name."""
     text = dumped(EVENT)[:-1] + ',"agent_name":"a\\ud800b\\udc00\\ud83d\\ude00\\uDE00"}'
     assert decode_event(text.encode()).header.agent_name == "a\ufffdb\ufffd\U0001f600\ufffd"
+    long = dumped(EVENT)[:-1] + ',"agent_name":"' + "a" * 5000 + '\\udfff"}'
+    assert decode_event(long.encode()).header.agent_name == "a" * 5000 + "\ufffd"
     kept = dumped(EVENT)[:-1] + ',"agent_name":"a\\\\ud800"}'
     assert decode_event(kept.encode()).header.agent_name == "a\\ud800"
 

@@ -377,7 +377,9 @@ def test_a_text_is_made_one_line_that_reads_as_it_is() -> None:
 
 def test_a_scrubber_shows_how_much_it_knows_and_never_what() -> None:
     """In a traceback or a log."""
-    assert SECRET not in repr(Scrubber({"KEY": SECRET}))
+    scrubber = Scrubber({"KEY": SECRET}, values=["ab", "cd", "ab"])
+    assert repr(scrubber) == "<Scrubber: 3 values>"
+    assert repr(Scrubber()) == "<Scrubber: 0 values>"
     assert SECRET not in str(vars(Scrubber)) + str(Scrubber({"KEY": SECRET}))
 
 

@@ -283,9 +283,12 @@ def test_a_record_that_is_too_large_is_not_written() -> None:
     large = but(event, header=but(event.header, agent_name="a" * MAX_EVENT_BYTES))
     with pytest.raises(RecordTooLargeError):
         encode_event(large)
+    assert MAX_EVENT_BYTES == 16 * 2**20
     fitting = len(encode_event(but(event, header=but(event.header, agent_name="a"))))
     room = MAX_EVENT_BYTES - fitting + 1
-    assert len(encode_event(but(event, header=but(event.header, agent_name="a" * room)))) == (MAX_EVENT_BYTES)
+    assert len(encode_event(but(event, header=but(event.header, agent_name="a" * room)))) == 16 * 2**20
+    with pytest.raises(RecordTooLargeError):
+        encode_event(but(event, header=but(event.header, agent_name="a" * (room + 1))))
     with pytest.raises(RecordTooLargeError):
         encode_command(a_command(process_handle="h" * MAX_EVENT_BYTES))
 
