@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import unicodedata
 
@@ -11,9 +12,16 @@ from contract_samples import ACTIVITY, but
 from lastword.notifier import InvalidEventError, validate_event
 
 
+@functools.cache
+def by_category() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for character in map(chr, range(sys.maxunicode + 1)):
+        found.setdefault(unicodedata.category(character), []).append(character)
+    return found
+
+
 def of_category(*categories: str) -> list[str]:
-    characters = map(chr, range(sys.maxunicode + 1))
-    return [character for character in characters if unicodedata.category(character) in categories]
+    return [character for category in categories for character in by_category()[category]]
 
 
 @pytest.mark.parametrize("field", ["vertex_label", "message"])
