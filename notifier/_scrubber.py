@@ -49,8 +49,9 @@ _SECRET_NAME = re.compile(rf"{_STRONG}|private|{_WEAK_PART}s?+[0-9]{{0,4}}+(?![a
 _PUBLIC_NAMES = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK"})
 """Names that look secret and hold paths."""
 
-_OPERATORS = "?:=>|"
-_OPERATOR = re.compile(r"\??[:=>|]")
+_OPERATORS = "?:=>|\uff1a\uff1d"
+# Where it is a word of its own, or begins one: `:=`, `->`, `is:`, `value=`.
+_OPERATOR = re.compile("(?:is|was|value)?+(?:\\??[:=>|\uff1a\uff1d]|->|\u21d2|\u2192)", re.IGNORECASE)
 _ANNOUNCED = re.compile(
     # The whole of a header is secret, whatever its scheme.
     r"(?:(?P<header>(?:authorization|cookies?)(?![\w.-]))"
@@ -58,7 +59,7 @@ _ANNOUNCED = re.compile(
     # Not `auth_failed:`, but `KEY_2=` and `STRIPE_KEY_LIVE=`.
     rf"|{_WEAK_PART}(?:[_.-]?[0-9]{{1,4}}+)?+(?-i:(?:_[A-Z0-9]{{1,24}}+){{0,3}}+)(?![a-z0-9_])-{{0,2}}+)"
     # As in `"password":`, `\"password\":`, `params[password]=`; then what gives it a value, or the end of the word.
-    r"[\\\"'`\])]{0,4}+(?:(?P<operator>\??[:=>|]|%3[ad])|\Z)",
+    r"[\\\"'`\])]{0,4}+(?:(?P<operator>\??[:=>|\uff1a\uff1d]|%3[ad])|\Z)",
     re.IGNORECASE,
 )
 _GIVES_ITSELF_AWAY = re.compile(
@@ -276,7 +277,8 @@ class _Reader:
         if start == len(word) or _IS_SCHEME.match(word, start):
             self._due = True
             return
-        self._due = False
+        # A tag of YAML tells what the secret is, and does not hold it.
+        self._due = word[start] == "!" and word[start + 1 :].isalpha()
         yield start, len(word)
         self._open_quote(word, start)
 
@@ -327,6 +329,8 @@ class _Reader:
 
 
 def _behind_operators(word: str, start: int) -> int:
+    operator = _OPERATOR.match(word, start)
+    start = start if operator is None else operator.end()
     while start < len(word) and word[start] in _OPERATORS:
         start += 1
     return start
