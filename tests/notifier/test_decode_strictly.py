@@ -463,6 +463,18 @@ def test_the_version_and_the_type_are_asked_before_the_fields() -> None:
             decode_command(f'{{"type":"Nope",{rest}}}'.encode())
 
 
+def test_nesting_has_an_end() -> None:
+    """At 64, for whatever would be said of the record otherwise; brackets in texts and beside each other are no depth."""
+    for extra in ("", ',"v":2'):
+        for nested, message in ((63, "unknown event type|upgrade"), (64, "nested deeper than 64")):
+            with pytest.raises(EventDecodeError, match=message):
+                decode_event(f'{{"type":"Nope"{extra},"x":{"[" * nested}{"]" * nested}}}'.encode())
+    with pytest.raises(UnknownEventTypeError):
+        decode_event(b'{"type":"Nope","x":[' + b"[]," * 100 + b"[]]}")
+    name = '[{"\\' * 100
+    assert decode_event(dumped({**EVENT, "agent_name": name}).encode()).header.agent_name == name
+
+
 def outcome_at(depth: int, decode: Decode, data: bytes) -> Exception | None:
     """What `decode` raises that many calls further down."""
     if depth:
