@@ -464,7 +464,7 @@ def test_the_version_and_the_type_are_asked_before_the_fields() -> None:
 
 
 def test_nesting_has_an_end() -> None:
-    """At 64, for whatever would be said of the record otherwise; brackets in texts and beside each other are no depth."""
+    """At 64, for whatever would be said of the record otherwise; those in texts and beside each other do not count."""
     for extra in ("", ',"v":2'):
         for nested, message in ((63, "unknown event type|upgrade"), (64, "nested deeper than 64")):
             with pytest.raises(EventDecodeError, match=message):
