@@ -95,9 +95,12 @@ async def test_what_is_in_the_outbox_and_in_the_journal_is_listed_once() -> None
     job = Job()
     async with open_session(MemoryJournal(), session_id=SESSION) as session:
         await session.deliver(job.end_unit())
+        event, notification = job.end_unit()
         records = [
-            lastword.PendingDelivery(record_id=record.record_id, kind=kind, process_handle="x", status="waiting")
-            for record, kind in zip(job.end_unit(), ("event", "notification"), strict=True)
+            lastword.PendingDelivery(record_id=event.record_id, kind="event", process_handle="x", status="waiting"),
+            lastword.PendingDelivery(
+                record_id=notification.record_id, kind="notification", process_handle="x", status="waiting"
+            ),
         ]
         outbox: Any = SimpleNamespace(pending=lambda: records)
         listed = await lastword.Runtime(session, outbox).pending()
