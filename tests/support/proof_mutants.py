@@ -32,7 +32,14 @@ from lastword.session._core import Core
 from lastword.session._inbox import Inbox
 from lastword.session._keeper import Append, Committed
 from lastword.session._records import consumption_record
-from lastword.session.journal import MemoryJournal, MemoryLedger, Record, SqliteJournal, _judge, _schema
+from lastword.session.journal import (
+    MemoryJournal,
+    MemoryLedger,
+    Record,
+    SqliteJournal,
+    _judge,  # pyright: ignore[reportPrivateUsage]  # mutants change what is private
+    _schema,
+)
 from lastword.supervisor._outbox import StoreOutbox
 
 _JOURNALS: tuple[Any, ...] = (MemoryJournal, SqliteJournal)
