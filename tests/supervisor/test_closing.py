@@ -287,6 +287,26 @@ async def test_a_start_that_closing_cannot_wait_for_ends_with_it(monkeypatch: py
     assert codes == [ErrorCode.SUPERVISOR_SHUTTING_DOWN]
 
 
+async def test_a_process_that_is_being_spawned_when_closing_begins_is_asked_to_stop_like_any_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It could not be asked before it was there; it is not left to the kill at the end of the grace."""
+    launch = GroupLauncher.launch
+    async with supervising() as supervisor:
+
+        async def slow(*arguments: Any) -> Any:
+            tasks.start_soon(supervisor.aclose)
+            await anyio.wait_all_tasks_blocked()
+            return await launch(*arguments)
+
+        monkeypatch.setattr(GroupLauncher, "launch", slow)
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as tasks:
+                process = await supervisor.start("exec sleep 60", owner=OWNER)
+                outcome = await process.wait()
+                assert (outcome.state, outcome.reason) == (S.TERMINATED, TerminalReason.RUNNER_SHUTDOWN)
+
+
 async def test_a_start_that_closing_overtakes_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recorded and not spawned: told like any other, and the code says why."""
     save = Store.save
