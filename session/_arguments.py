@@ -15,7 +15,7 @@ def check_type(field: str, value: object, kind: type) -> None:
 
 def check_sequence(field: str, value: object) -> None:
     """Raise `InvalidArgumentError` unless `value` can be a place in the journal, or 0 for its beginning."""
-    if type(value) is not int or value < 0:
+    if type(value) is not int or not 0 <= value < 2**63:
         raise InvalidArgumentError(field, "must be a sequence of the journal: 0 for all of it, or Delivery.journal_seq")
 
 

@@ -262,13 +262,16 @@ class Keeper:
             self._steps.append(Readable())
 
     def _load(self, job: Load) -> None:
+        limit = min(job.limit, PAGE)
         try:
-            # One more than there is room for: so it is known whether there are further ones.
-            rows = self._read(lambda journal: journal.pending(job.loop_id, job.after, job.limit + 1))
-        except LastwordError:
+            # One more than is taken: so it is known whether there are further ones.
+            rows = self._read(lambda journal: journal.pending(job.loop_id, job.after, limit + 1))
+        except Exception as error:
+            if not isinstance(error, LastwordError):
+                logger.exception("a window could not be read in a way that nobody foresaw; it is tried again")
             self._steps.append(LoadFailed(job.loop_id, job.ticket))
         else:
-            self._steps.append(Loaded(job.loop_id, job.ticket, rows[: job.limit], len(rows) > job.limit))
+            self._steps.append(Loaded(job.loop_id, job.ticket, rows[:limit], len(rows) > limit))
 
     def _steadily(self, action: Callable[[], T]) -> T:
         """Do it on a sound handle; after a fault once more, on a new one."""

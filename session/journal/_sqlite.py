@@ -36,7 +36,7 @@ class SqliteJournal:
     """A `Journal` in the file at `path`; made, with its folder, by `open` and not by the constructor."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
-        self._path = Path(path)
+        self._path = Path(path).absolute()  # of this moment: the host may go elsewhere
         self._connection: sqlite3.Connection | None = None
         self._epoch = 0
         self._session_id: UUID | None = None
@@ -147,7 +147,9 @@ class SqliteJournal:
             version = _version(connection)
             if version > sql.VERSION:
                 raise JournalTooNewError(version, sql.VERSION)
-            if version == 0:
+            if version <= 0:
+                if connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None:
+                    raise JournalCorruptError("the file is not a journal but another database; name another file")
                 return None
             return _session(connection)[0]
 

@@ -43,6 +43,7 @@ CALLS: list[tuple[str, Callable[[Any], object]]] = [
     ("filter", lambda session: session.watch(None)),
     ("after", lambda session: session.watch(EventFilter(), after=-1)),
     ("after", lambda session: session.replay("all")),
+    ("after", lambda session: session.replay(2**63)),
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import threading
 from typing import Any
 from uuid import uuid4
@@ -254,6 +255,18 @@ async def test_a_notification_that_cannot_be_read_keeps_its_place_and_holds_nobo
         assert await session.loops() == [(loop.loop_id, 1)]
         await session.acknowledge(broken.record_id)
         assert await session.loops() == []
+
+
+async def test_a_window_without_a_bound_is_read_page_by_page(ground: Ground) -> None:
+    """A capacity that no database could be asked for at once is as good as any."""
+    async with ground.open() as session:
+        jobs = [Job() for _ in range(300)]
+        for job in jobs:
+            await session.deliver(job.end_unit())
+        loop = session.open_loop(capacity=sys.maxsize)
+        with anyio.fail_after(60):
+            told = [(await loop.receive()).notification.process_handle for _ in jobs]
+        assert told == [job.notification().process_handle for job in jobs]
 
 
 async def test_a_second_opener_fences_the_first(ground: Ground) -> None:

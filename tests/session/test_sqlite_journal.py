@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from uuid import UUID
 
+import anyio
 import pytest
 from session_values import MAIN, SESSION, Job
 
@@ -198,7 +199,31 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(path: Path, monkeypatc
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (1,)
         assert connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'noted'").fetchall() == []
-    assert SqliteJournal(path).open(SESSION) == 2
+    journal = SqliteJournal(path)
+    assert journal.open(SESSION) == 2
+    journal.close()
+
+
+async def test_a_relative_path_means_the_folder_of_the_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever goes elsewhere afterwards is told all the same."""
+    monkeypatch.chdir(tmp_path)
+    async with open_session(SqliteJournal("journal.db"), session_id=SESSION) as session:
+        loop = session.open_loop()
+        monkeypatch.chdir("/")
+        await session.deliver(Job().end_unit())
+        with anyio.fail_after(30):
+            await loop.receive()
+
+
+def test_somebody_elses_database_is_no_journal_and_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "theirs.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE mine (a)")
+        connection.commit()
+    before = path.read_bytes()
+    with pytest.raises(JournalCorruptError, match="not a journal"):
+        SqliteJournal(path).open(SESSION)
+    assert path.read_bytes() == before
 
 
 async def test_another_sessions_file_is_refused_by_the_session_too(path: Path) -> None:
