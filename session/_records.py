@@ -13,6 +13,7 @@ from ..notifier import (
     CommandHeader,
     CommandValidationError,
     Event,
+    InvalidArgumentError,
     InvalidEventError,
     NewRecord,
     ProcessCompleted,
@@ -41,8 +42,7 @@ def event_record(event: Event) -> NewRecord:
         loop_id=header.loop_id,
         subject=_subject(event),
         terminal=_is_last_word(event),
-        # Without a loop of its own it cannot be on the notification's, and so consumes nothing.
-        consumes=None if header.loop_id is None else header.cause.command_id,
+        consumes=_consumed(event),
         public=header.visibility is Visibility.PUBLIC,
     )
 
@@ -76,7 +76,8 @@ def check_record(record: NewRecord, session_id: UUID) -> None:
     """Raise what is wrong with a record that comes finished; return if it may be appended to that session's journal.
 
     Raises `ProcessNotificationOwnerMismatchError` for another session's, the decoders' errors for bytes that say
-    nothing, and `InvalidEventError` or `CommandValidationError` where the record and its bytes differ.
+    nothing, `InvalidEventError` or `CommandValidationError` where the record and its bytes differ, and
+    `InvalidArgumentError` for what only a session itself writes.
     """
     match record.kind:
         case RecordKind.EVENT:
@@ -88,6 +89,7 @@ def check_record(record: NewRecord, session_id: UUID) -> None:
                 ("loop_id", header.loop_id == record.loop_id),
                 ("process", _subject(event) == record.subject),
                 ("kind", _is_last_word(event) == record.terminal),
+                ("cause", _consumed(event) == record.consumes),
             ):
                 if not same:
                     raise InvalidEventError(type(event).__name__, field, "is invalid")
@@ -98,11 +100,18 @@ def check_record(record: NewRecord, session_id: UUID) -> None:
                 ("command_id", notification.command_id == record.record_id),
                 ("notification", notification.loop_id == record.loop_id),
                 ("notification", notification.process_handle == record.subject),
+                ("notification", record.consumes is None and not record.terminal),
             ):
                 if not same:
                     raise CommandValidationError(ProcessNotification.__name__, field)
         case RecordKind.CONSUMPTION | RecordKind.FENCE:
-            pass
+            # The session's own: an acknowledgement is asked for, and an opening is an opening.
+            raise InvalidArgumentError("kind", f"a {record.kind.name.lower()} cannot be delivered")
+
+
+def _consumed(event: Event) -> UUID | None:
+    """The notification that the event settles; without a loop of its own it cannot be on the notification's."""
+    return None if event.header.loop_id is None else event.header.cause.command_id
 
 
 def check_owner(session_id: UUID, ours: UUID) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 import anyio
+import attrs
 import pytest
 from anyio.lowlevel import checkpoint
 from session_ground import Ground
@@ -11,8 +14,11 @@ from session_values import LOOP_A, LOOP_B, MAIN, SESSION, Job, activity
 from lastword.notifier import (
     Appended,
     Cause,
+    CommandValidationError,
     Disposition,
     Duplicate,
+    InvalidArgumentError,
+    InvalidEventError,
     LifecycleKind,
     LoopNotFoundError,
     NewRecord,
@@ -104,9 +110,33 @@ async def test_ack_twice_is_harmless(ground: Ground) -> None:
         await notice.ack()
         await again.ack()
         await session.acknowledge(job.ids.command)
-        result = await session.deliver([NewRecord(ack_id(job.ids.command), RecordKind.CONSUMPTION, b"", public=False)])
-        assert type(result[0]).__name__ == "Collision"  # its payload is the id, and it is there once
         assert await session.loops() == []
+
+
+@pytest.mark.parametrize("kind", [RecordKind.CONSUMPTION, RecordKind.FENCE])
+async def test_what_only_the_session_writes_cannot_be_delivered(kind: RecordKind, ground: Ground) -> None:
+    """A consumption with a routing of its own would make a later ack a duplicate that settles nothing."""
+    async with ground.open() as session:
+        job = Job()
+        loop = session.open_loop()
+        await _end(session, job)
+        stranger = NewRecord(ack_id(job.ids.command), kind, str(job.ids.command).encode(), loop_id=uuid4())
+        with pytest.raises(InvalidArgumentError):
+            await session.deliver([attrs.evolve(stranger, consumes=job.ids.command)])
+        notice = await loop.receive()
+        await notice.ack()
+        assert (loop.held, await session.loops()) == (0, [])
+
+
+async def test_what_a_delivered_record_consumes_is_what_its_bytes_say(ground: Ground) -> None:
+    """Neither more nor less, or somebody's notice would be settled by nobody."""
+    async with ground.open() as session:
+        job = Job()
+        event, notification = job.end_unit()
+        for wrong in (attrs.evolve(event, consumes=uuid4()), attrs.evolve(notification, consumes=uuid4())):
+            with pytest.raises((InvalidEventError, CommandValidationError)):
+                await session.deliver([wrong])
+        await session.deliver([event, notification])
 
 
 async def test_an_ack_frees_the_slot_before_it_returns(ground: Ground) -> None:
