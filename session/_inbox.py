@@ -86,10 +86,11 @@ class Inbox:
     async def wait(self) -> None:
         """Return when something has changed; where the window could not be read, try again after a pause."""
         changed = self.changed
-        if not self.failures:
+        failures = self.failures  # of now: a load that succeeds meanwhile begins the count anew
+        if not failures:
             await changed.wait()
             return
-        await first_of(changed.wait, lambda: self._desk.pause(self.failures))
+        await first_of(changed.wait, lambda: self._desk.pause(failures))
         if not changed.is_set():
             self._desk.load(self)
 
