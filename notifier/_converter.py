@@ -90,6 +90,7 @@ def register(
 
 
 def required_names(cls: type[Any]) -> list[str]:
+    """The fields of `cls` that have no default, in their order."""
     return [field.name for field in attrs.fields(cls) if field.default is attrs.NOTHING]
 
 

@@ -111,6 +111,7 @@ def _number_reader(least: int, most: int) -> Callable[[str], Read]:
 
 
 def kept_reader(_name: str) -> Read:
+    """A reader that takes what stands there as it is."""
     return lambda value, _: value
 
 
@@ -128,6 +129,7 @@ def _text_unless_empty(value: str) -> str | None:
 
 
 def as_it_is(value: Any) -> Any:
+    """`value`: a writer for what needs no other form."""
     return value
 
 
