@@ -21,6 +21,8 @@ from ..notifier._crashpoints import CrashPoint, reached
 from ._hub import Hub
 from ._inbox import Inbox
 from ._keeper import Committed, Fenced, Load, Loaded, LoadFailed, Readable, Step, Writable
+from .journal import Record
+from .journal._judge import settles
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +64,7 @@ class CommitHandler:
         self._closed_loops: set[UUID] = set()
         self._awaited: Counter[UUID] = Counter()
         self._placements: dict[UUID, Placement] = {}
-        self._offered: set[UUID] = set()
+        self._offered: dict[UUID, UUID | None] = {}  # by command: the loop that it was handed out on
         self._failing: set[Inbox] = set()
         self._fence = 0
         self._at_work = False
@@ -141,7 +143,8 @@ class CommitHandler:
 
     def _settle(self, command_id: UUID, consumer: UUID | None) -> None:
         """Free the slot, in the consumer's own loop, or wherever it is where the consumer names none."""
-        self._offered.discard(command_id)
+        if command_id in self._offered and settles(consumer, self._offered[command_id]):
+            del self._offered[command_id]
         for inbox in [self.inboxes.get(consumer)] if consumer is not None else list(self.inboxes.values()):
             if inbox is not None:
                 inbox.window.settle(command_id)
@@ -174,10 +177,10 @@ class CommitHandler:
             self._failing.discard(inbox)
             self._closed_loops.add(inbox.owner.loop_id)
 
-    def handed_out(self, command_id: UUID, seq: int) -> bool:
+    def handed_out(self, record: Record) -> bool:
         """Note that a row is handed out; whether it may have been before, here or by an earlier incarnation."""
-        again = command_id in self._offered or seq < self._fence
-        self._offered.add(command_id)
+        again = record.record_id in self._offered or record.seq < self._fence
+        self._offered[record.record_id] = record.loop_id
         return again
 
     # --- answers

@@ -157,7 +157,7 @@ class Core:
 
     def offered(self, record: Record) -> bool:
         """See `Desk`."""
-        return self.handler.handed_out(record.record_id, record.seq)
+        return self.handler.handed_out(record)
 
     async def pause(self, failures: int) -> None:
         """See `Desk`."""

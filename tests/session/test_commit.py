@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import cast
 from uuid import UUID
 
@@ -11,6 +12,7 @@ import pytest
 from session_values import LOOP_A, MAIN, SESSION, Job
 
 from lastword.notifier import JournalFencedError, Owner
+from lastword.notifier._first import first_of
 from lastword.session import EventFilter
 from lastword.session._commit import CommitHandler, Placement
 from lastword.session._inbox import Inbox
@@ -25,6 +27,7 @@ class Bench:
     def __init__(self) -> None:
         self.steps: deque[Step] = deque()
         self.posted: list[Load] = []
+        self.pauses: list[int] = []
         self.handler = CommitHandler(self.take, self.posted.append, lambda: None)
         self.seq = 1
         self.handler.opened(1)
@@ -60,10 +63,10 @@ class Bench:
         raise AssertionError("not on this bench")
 
     async def pause(self, failures: int) -> None:
-        raise AssertionError("not on this bench")
+        self.pauses.append(failures)
 
     def offered(self, record: Record) -> bool:
-        return self.handler.handed_out(record.record_id, record.seq)
+        return self.handler.handed_out(record)
 
     def load(self, inbox: Inbox) -> None:
         self.handler.load(inbox)
@@ -148,3 +151,32 @@ async def test_a_fence_ends_every_loop_and_feed() -> None:
     feed.start()
     with anyio.fail_after(10), pytest.raises(JournalFencedError):
         await feed.take()
+
+
+async def test_a_pause_is_as_long_as_the_failures_of_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A load that succeeds between the decision to pause and the pause itself makes it no shorter than one failure."""
+    bench = Bench()
+    inbox = bench.open()
+    bench.apply(LoadFailed(MAIN, inbox))
+
+    async def first_of_with_a_load_in_between(*waits: Callable[[], Awaitable[object]]) -> None:
+        bench.apply(Loaded(MAIN, inbox, [], more=False))
+        assert inbox.failures == 0
+        await first_of(*waits)
+
+    monkeypatch.setattr("lastword.session._inbox.first_of", first_of_with_a_load_in_between)
+    with anyio.fail_after(30):
+        await inbox.wait()
+    assert bench.pauses == [1]
+
+
+async def test_a_pause_that_is_taken_is_that_of_its_failures() -> None:
+    """Each failed load makes the next pause longer, and after it the window is asked for once more."""
+    bench = Bench()
+    inbox = bench.open()
+    for failures in (1, 2):
+        bench.apply(LoadFailed(MAIN, inbox))
+        with anyio.fail_after(30):
+            await inbox.wait()
+        assert bench.pauses[-1] == failures
+        assert len(bench.posted) == failures + 1

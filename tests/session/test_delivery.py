@@ -266,6 +266,47 @@ async def test_release_offers_it_again_in_its_place(ground: Ground) -> None:
             loop.receive_nowait()
 
 
+@pytest.mark.parametrize("closed", [False, True], ids=["released", "closed"])
+async def test_a_cause_on_another_loop_leaves_it_known_that_it_was_handed_out(closed: bool, ground: Ground) -> None:
+    """What settles nothing changes nothing: the second hand-out still says that there may have been a first."""
+    job, other = Job(LOOP_A), Job(LOOP_B)
+    cause = Cause(command_id=job.ids.command)
+    async with ground.open() as session:
+        loop = session.open_loop(LOOP_A)
+        await _end(session, job)
+        notice = await loop.receive()
+        await session.publish_event(other.event(LifecycleKind.STARTED, cause=cause))
+        if closed:
+            await loop.aclose()
+            loop = session.open_loop(LOOP_A)
+        else:
+            notice.release()
+        with anyio.fail_after(30):
+            again = await loop.receive()
+        assert again.notification == job.notification()
+        assert again.redelivered
+
+
+async def test_what_was_handed_out_is_forgotten_when_it_is_settled(ground: Ground) -> None:
+    """Whoever settles it, and wherever it was handed out: nothing is kept of it for the session's whole life."""
+    acked, settled, caused, gone = Job(), Job(), Job(LOOP_A), Job(LOOP_B)
+    async with ground.open() as session:
+        loops = [session.open_loop(loop_id) for loop_id in (None, LOOP_A, LOOP_B)]
+        await _end(session, acked, settled, caused, gone)
+        notice = await loops[0].receive()
+        for loop in loops:
+            await loop.receive()
+        handler = session._core.handler  # pyright: ignore[reportPrivateUsage]  # memory has no other face
+        assert len(handler._offered) == 4  # pyright: ignore[reportPrivateUsage]
+        await loops[2].aclose()
+        await notice.ack()
+        await session.acknowledge(settled.ids.command)
+        for job in (caused, gone):
+            cause = Cause(command_id=job.ids.command)
+            await session.publish_event(Job(job.loop_id).event(LifecycleKind.STARTED, cause=cause))
+        assert not handler._offered  # pyright: ignore[reportPrivateUsage]
+
+
 async def test_release_wakes_a_receiver(ground: Ground) -> None:
     """Who waits for a notice gets the one that is given back."""
     async with ground.open() as session, anyio.create_task_group() as tasks:
