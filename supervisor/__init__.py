@@ -33,8 +33,13 @@ from ._outcome import Outcome as Outcome
 from ._process import OutputFollower as OutputFollower
 from ._process import Process as Process
 from ._supervisor import Supervisor as Supervisor
+from .launch import Diagnosis as Diagnosis
+from .launch import LackCode as LackCode
+from .launch import MachineFacts as MachineFacts
 from .launch import StopMode as StopMode
 from .launch import Survivors as Survivors
+from .launch import TierDiagnosis as TierDiagnosis
+from .launch import doctor as doctor
 from .output import OutputChunk as OutputChunk
 from .output import OutputFault as OutputFault
 from .output import TextView as TextView

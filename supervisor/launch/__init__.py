@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._group import GroupLauncher as GroupLauncher
+from ._lack import LackCode as LackCode
 from ._launcher import Child as Child
 from ._launcher import ExitStatus as ExitStatus
 from ._launcher import Launcher as Launcher
@@ -13,3 +14,8 @@ from ._launcher import Report as Report
 from ._launcher import StopMode as StopMode
 from ._launcher import Survivors as Survivors
 from ._launcher import Wishes as Wishes
+from ._machine import MachineFacts as MachineFacts
+from ._tiers import Diagnosis as Diagnosis
+from ._tiers import TierDiagnosis as TierDiagnosis
+from ._tiers import doctor as doctor
+from ._tiers import strongest as strongest
