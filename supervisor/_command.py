@@ -74,6 +74,7 @@ class Order:
             survivors=self.survivors,
             output_path=output_path,
             output_limit=self.output_limit,
+            rotate=self.on_output_limit == "rotate",
         )
 
 

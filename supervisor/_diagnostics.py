@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..notifier import build_diagnostic
 
 EXIT_UNKNOWN = "exit_unknown"
+HOST_DIED = "host_died"
 START_CANCELLED = "start_cancelled"
 STORE_UNAVAILABLE = "store_unavailable"
 TREE_NOT_PROVEN = "tree_not_proven"

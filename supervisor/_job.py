@@ -39,7 +39,7 @@ from ._teller import Teller
 from ._timers import Timer
 from ._works import Works
 from .launch import Child, LaunchFailedError, Report, StopMode
-from .output import OutputChunk, SpoolState, read_spool
+from .output import OutputChunk, SpoolState, read_ring
 
 logger = logging.getLogger(__name__)
 
@@ -144,7 +144,7 @@ class Job:
         self._works.refuse_fork()
         if self._evicted:
             raise ProcessNotFoundError
-        return read_spool(self.output_path, self.spool, cursor, max_bytes, terminal=self.has_ended)
+        return read_ring(self.output_path, self.spool, cursor, max_bytes, terminal=self.has_ended)
 
     # --- starting -----------------------------------------------------------------------------------------------------
 
@@ -395,9 +395,9 @@ class Job:
             self._works.tasks.start(self._conclude)
 
     async def _conclude(self) -> None:
-        kept = 0 if self._report is None else self._report.spool.kept
+        kept = (0, 0) if self._report is None else self._report.spool.kept
         units = await self._teller.conclude(self._outcome_of, kept, self._tried.set)
-        self._works.admission.shrink(self._reservation, kept)
+        self._works.admission.shrink(self._reservation, self.record.kept_bytes)
         self._end_waiting()
         self._works.outbox.add(units)
         self._on_ended(self)

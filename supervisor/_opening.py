@@ -10,7 +10,6 @@ import logging
 import os
 import random
 import shutil
-import stat
 import tempfile
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -22,23 +21,18 @@ from uuid import UUID
 import anyio
 import attrs
 
-from ..notifier import Clock, OutboxUnit, ProcessState, SystemClock, TerminalReason, new_uuid7
-from ..notifier._crashpoints import CrashPoint, reached
+from ..notifier import Clock, SystemClock, new_uuid7
 from ..notifier._interrupts import protect, uninterrupted
-from . import _diagnostics as diagnostics
 from ._admission import Admission
 from ._errors import ErrorCode, SupervisorError, refusing
-from ._job import Job
 from ._limits import Containment, Limits
 from ._outbox import StoreOutbox
-from ._outcome import Outcome
 from ._reactor import Reactor
-from ._record import ProcessRecord
 from ._registry import Registry
-from ._store import STORE_ERRORS, Store
+from ._restoring import restore
+from ._store import Store
 from ._supervisor import Supervisor
 from ._timers import Timers
-from ._units import last_word_unit
 from ._works import Tasks, Works
 from .launch import GroupLauncher, Launcher
 
@@ -151,7 +145,7 @@ class _Opening(AbstractAsyncContextManager[Supervisor, None]):
             output_folder=output,
         )
         registry = Registry(works)
-        await _restore(works, registry)
+        await restore(works, registry)
         # Entered only now, so that what opening raises leaves bare.
         await stack.enter_async_context(group)
         stack.callback(tasks.cancel)
@@ -191,65 +185,3 @@ def _others(group: BaseExceptionGroup[BaseException], error: BaseException) -> b
     cancelled = anyio.get_cancelled_exc_class()
     _, rest = group.split(lambda each: each is error or isinstance(each, cancelled))
     return rest is not None
-
-
-async def _restore(works: Works, registry: Registry) -> None:
-    """Take over what the store holds; what had not ended is told as lost.  Its tree cannot be proven gone here."""
-    records, units = works.store.load()
-    works.outbox.restore(units)
-    for record in records:
-        ended = _with_output(works, record)
-        if record.outcome is None:
-            ended = await _lose(works, ended)
-        reservation = works.admission.keep(ended.owner.loop_id, ended.kept_bytes)
-        registry.add(Job(works, ended, reservation, registry.note_ended))
-    with refusing("the folder for output"):
-        _tidy(works.output_folder, {record.handle for record in records})
-
-
-def _tidy(folder: Path, known: set[str]) -> None:
-    """Remove the output whose record is gone.  What is no plain file was never ours, and is left alone."""
-    for file in folder.iterdir():
-        if file.name in known:
-            continue
-        try:
-            if stat.S_ISREG(file.lstat().st_mode):
-                file.unlink()
-            else:
-                logger.warning("something in the folder for output is no file, so not ours; it is left alone")
-        except OSError as error:
-            logger.warning("output whose record is gone could not be removed (%s)", error.strerror)
-
-
-def _with_output(works: Works, record: ProcessRecord) -> ProcessRecord:
-    """`record` with what is really there of its output; where it has ended, what it had kept at most."""
-    try:
-        status = (works.output_folder / record.handle).lstat()
-    except OSError:
-        size = 0
-    else:
-        size = status.st_size if stat.S_ISREG(status.st_mode) else 0
-    return attrs.evolve(record, kept_bytes=size if record.outcome is None else min(size, record.kept_bytes))
-
-
-async def _lose(works: Works, record: ProcessRecord) -> ProcessRecord:
-    outcome = Outcome(
-        state=ProcessState.LOST_ON_RESTORE,
-        reason=TerminalReason.LOST_ON_RESTORE,
-        started_at=record.started_at,
-        finished_at=record.not_before(works.clock.now()),
-        total_bytes=record.kept_bytes,
-        containment=works.launcher.containment,
-        diagnostic=diagnostics.TREE_NOT_PROVEN,
-    )
-    lost = record.ended(outcome, kept_bytes=record.kept_bytes)
-    unit = OutboxUnit(position=works.outbox.next_position(), subject=lost.handle, records=last_word_unit(lost))
-    try:
-        await works.store.save(lost, [unit])
-    except STORE_ERRORS as error:
-        raise SupervisorError(
-            ErrorCode.MANIFEST_CORRUPT, f"the store cannot be written ({type(error).__name__})"
-        ) from None
-    reached(CrashPoint.LOST_STORED)
-    works.outbox.add([unit])
-    return lost

@@ -13,7 +13,7 @@ from ..notifier import Owner, ProcessState
 from ._command import is_seconds
 from ._errors import ErrorCode, StdinClosedError, SupervisorError
 from .launch import StopMode
-from .output import OutputChunk
+from .output import OutputChunk, awaits_rest
 
 if TYPE_CHECKING:
     from ._job import Job
@@ -142,7 +142,10 @@ class Process:
         await self._job.wait_output(after)
 
     def follow(self, cursor: int = 0) -> OutputFollower:
-        """Its output from `cursor` on as it comes, to its end: an async iterator of chunks, with `aclose`."""
+        """Its output from `cursor` on as it comes, to its end: an async iterator of chunks, with `aclose`.
+
+        No character is split at the end of what there is by now: its beginning waits for the rest, or for the end.
+        """
         _count("cursor", cursor, 0)
         return OutputFollower(self, cursor)
 
@@ -181,10 +184,12 @@ class OutputFollower:
         while not self._over:
             chunk = await self._process.read_output(self._cursor)
             self._over = chunk.ended
-            if chunk.data or chunk.gap:
+            if awaits_rest(chunk):
+                await self._process.wait_output(chunk.total)
+            elif chunk.data or chunk.gap:
                 self._cursor = chunk.next_cursor
                 return chunk
-            if not chunk.ended:
+            elif not chunk.ended:
                 await self._process.wait_output(self._cursor)
         raise StopAsyncIteration
 

@@ -20,7 +20,10 @@ from .output import SpoolState
 @final
 @attrs.frozen(kw_only=True)
 class ProcessRecord:
-    """One process as the store knows it; `outcome` is there exactly when the state is terminal."""
+    """One process as the store knows it; `outcome` is there exactly when the state is terminal.
+
+    `kept`: of its output, what can be read once it has ended: from, up to.
+    """
 
     handle: str
     base_id: UUID
@@ -33,7 +36,7 @@ class ProcessRecord:
     started_at: datetime | None = None
     backgrounded: bool = False
     outcome: Outcome | None = None
-    kept_bytes: int = 0
+    kept: tuple[int, int] = (0, 0)
 
     @property
     def ids(self) -> ProcessIds:
@@ -41,20 +44,26 @@ class ProcessRecord:
         return process_ids(self.base_id)
 
     @property
+    def kept_bytes(self) -> int:
+        """How many bytes of output are kept."""
+        return self.kept[1] - self.kept[0]
+
+    @property
     def spool(self) -> SpoolState:
         """Its output, once it has ended."""
         if self.outcome is None:
             return SpoolState()
-        return SpoolState(total=self.outcome.total_bytes, kept=self.kept_bytes, fault=self.outcome.output_error)
+        base, end = self.kept
+        return SpoolState(total=self.outcome.total_bytes, base=base, fault=self.outcome.output_error, cut=end)
 
     def running(self, started_at: datetime, *, backgrounded: bool) -> ProcessRecord:
         """It was spawned at `started_at`."""
         state = advance(self.state, ProcessState.RUNNING)
         return attrs.evolve(self, state=state, started_at=self.not_before(started_at), backgrounded=backgrounded)
 
-    def ended(self, outcome: Outcome, *, kept_bytes: int) -> ProcessRecord:
+    def ended(self, outcome: Outcome, *, kept: tuple[int, int]) -> ProcessRecord:
         """It has had its last word; raises `IllegalTransitionError` where it cannot be that, or has had one."""
-        return attrs.evolve(self, state=advance(self.state, outcome.state), outcome=outcome, kept_bytes=kept_bytes)
+        return attrs.evolve(self, state=advance(self.state, outcome.state), outcome=outcome, kept=kept)
 
     def not_before(self, time: datetime) -> datetime:
         """`time`, or what went before it where somebody has set the wall clock back: times never run backward."""

@@ -1,4 +1,8 @@
-"""The store's tables, and values to rows and back.  Ids are 16 bytes, times ISO 8601 with offset, enums numbers."""
+"""The store's tables, its version, and values to rows and back.
+
+Ids are 16 bytes, times ISO 8601 with offset, enums numbers.  A change of the tables is a new step, never a change of an
+old one: stores of every version are out there.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,6 @@ from ._limits import Containment
 from ._outcome import Outcome
 from ._record import ProcessRecord
 from .output import OutputFault
-
-SCHEMA_VERSION = 1
 
 _COLUMNS = (
     "handle",
@@ -40,11 +42,17 @@ _COLUMNS = (
     "containment",
     "proven",
     "diagnostic",
+    "kept_from",
 )
 
-SCHEMA = (
+_CREATE = (
     "CREATE TABLE session (id BLOB NOT NULL)",
-    f"CREATE TABLE process ({', '.join(_COLUMNS)}, PRIMARY KEY (handle)) WITHOUT ROWID",
+    """CREATE TABLE process (
+        handle, base_id, session_id, loop_id, origin_execution_id, name, program, created_at, state, started_at,
+        backgrounded, kept_bytes, reason, exit_code, signal, finished_at, survivors, output_open, total_bytes,
+        fault_offset, fault_code, containment, proven, diagnostic,
+        PRIMARY KEY (handle)
+    ) WITHOUT ROWID""",
     # No reference to process: evicting a process never removes what is still to be told of it.
     "CREATE TABLE unit (position INTEGER PRIMARY KEY, handle TEXT NOT NULL, error TEXT)",
     """CREATE TABLE record (
@@ -62,9 +70,21 @@ SCHEMA = (
     ) WITHOUT ROWID""",
 )
 
+# The output that is kept need not begin with the first byte any more.
+_KEPT_FROM = ("ALTER TABLE process ADD COLUMN kept_from NOT NULL DEFAULT 0",)
+
+
+def steps() -> tuple[tuple[str, ...], ...]:
+    """What leads from each version to the next, from the empty file's (0) on; a step, once released, is final."""
+    return (_CREATE, _KEPT_FROM)
+
+
+VERSION = len(steps())
+
 # State never goes backward, and nothing follows a last word, whatever order retries come in.
 UPSERT_PROCESS = (
-    f"INSERT INTO process VALUES ({', '.join('?' * len(_COLUMNS))}) ON CONFLICT (handle) DO UPDATE SET "  # noqa: S608 -- only names and marks of this file
+    f"INSERT INTO process ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))}) "  # noqa: S608 -- only names and marks of this file
+    "ON CONFLICT (handle) DO UPDATE SET "
     + ", ".join(f"{column} = excluded.{column}" for column in _COLUMNS[1:])
     + f" WHERE process.state < {int(ProcessState.EXITED)} AND process.state <= excluded.state"
 )
@@ -97,8 +117,9 @@ def process_row(record: ProcessRecord) -> tuple[object, ...]:
         record.backgrounded,
         record.kept_bytes,
     )
+    base, _ = record.kept
     if outcome is None:
-        return (*known, *(None,) * (len(_COLUMNS) - len(known)))
+        return (*known, *(None,) * (len(_COLUMNS) - len(known) - 1), base)
     return (
         *known,
         int(outcome.reason),
@@ -113,6 +134,7 @@ def process_row(record: ProcessRecord) -> tuple[object, ...]:
         int(outcome.containment),
         outcome.proven,
         outcome.diagnostic,
+        base,
     )
 
 
@@ -132,7 +154,7 @@ def to_process(row: Sequence[Any]) -> ProcessRecord:
         state=state,
         started_at=started_at,
         backgrounded=bool(at["backgrounded"]),
-        kept_bytes=at["kept_bytes"],
+        kept=(at["kept_from"], at["kept_from"] + at["kept_bytes"]),
         outcome=_to_outcome(at, state, started_at) if state.terminal else None,
     )
 

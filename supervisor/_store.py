@@ -27,14 +27,14 @@ from ._record import ProcessRecord
 from ._rows import (
     INSERT_RECORD,
     INSERT_UNIT,
-    SCHEMA,
-    SCHEMA_VERSION,
     SELECT_PROCESSES,
     SELECT_RECORDS,
     SELECT_UNITS,
     UPSERT_PROCESS,
+    VERSION,
     process_row,
     record_row,
+    steps,
     to_process,
     to_record,
 )
@@ -201,21 +201,23 @@ def _reconnect(path: Path | None) -> sqlite3.Connection:
 
 def _prepare(connection: sqlite3.Connection, session_id: UUID) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version > SCHEMA_VERSION:
+    if version > VERSION:
         raise SupervisorError(
             ErrorCode.INVALID_SETTINGS, "the store was written by a newer version of this library; use that one"
         )
-    if version == 0:
+    if version > 0:
+        (known,) = connection.execute("SELECT id FROM session").fetchone()
+        if known != session_id.bytes:
+            raise SupervisorError(ErrorCode.INVALID_SETTINGS, f"the store belongs to session {UUID(bytes=known)}")
+    if version < VERSION:
         connection.execute("BEGIN IMMEDIATE")
-        for statement in SCHEMA:
-            connection.execute(statement)
-        connection.execute("INSERT INTO session VALUES (?)", (session_id.bytes,))
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        for step in steps()[version:]:
+            for statement in step:
+                connection.execute(statement)
+        if version == 0:
+            connection.execute("INSERT INTO session VALUES (?)", (session_id.bytes,))
+        connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
-        return
-    (known,) = connection.execute("SELECT id FROM session").fetchone()
-    if known != session_id.bytes:
-        raise SupervisorError(ErrorCode.INVALID_SETTINGS, f"the store belongs to session {UUID(bytes=known)}")
 
 
 def _savepoint(connection: sqlite3.Connection, job: _Job) -> object | Failed:

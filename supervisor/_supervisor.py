@@ -97,7 +97,7 @@ class Supervisor:
         - `survivors`: what becomes of processes that it leaves behind: "stop" or "keep" (until a later stop, or the
           supervisor's end).
         - `output_limit`: bytes of output that are kept; None is `Limits.spool_bytes`.  Beyond it, "rotate" goes on and
-          discards, "stop" stops the process.
+          keeps the last ones, "stop" keeps the first ones and stops the process.
 
         Cancelled before it was spawned, no process is left, and its record is failed (`start_cancelled`) and told.
         Once it was spawned it is running, and its caller has no power over it: `list` shows it.  A native cancel of

@@ -108,7 +108,7 @@ class Teller:
             logger.exception("an event could not be stored, in a way that nobody foresaw; it goes with the next")
 
     async def conclude(
-        self, outcome: Callable[[ProcessRecord, datetime], Outcome], kept_bytes: int, tried: Callable[[], None]
+        self, outcome: Callable[[ProcessRecord, datetime], Outcome], kept: tuple[int, int], tried: Callable[[], None]
     ) -> list[OutboxUnit]:
         """Make the last word durable, however long that takes; the units that it brings with it.
 
@@ -123,7 +123,7 @@ class Teller:
                 async with self._writing:
                     told += await self._read_back()
                     record = self._record
-                    final = record.ended(outcome(record, record.not_before(now)), kept_bytes=kept_bytes)
+                    final = record.ended(outcome(record, record.not_before(now)), kept=kept)
                     if unit is None:
                         unit = self._unit(last_word_unit(final))
                     units = [*self._unsaved, unit]

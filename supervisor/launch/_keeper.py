@@ -31,7 +31,8 @@ from typing import Final, final
 
 from .._reactor import Reactor
 from .._timers import Timer, Timers
-from ..output import SpoolState, SpoolWriter
+from ..output import SpoolState
+from ..shim._ring import RingWriter
 from ._launcher import LaunchSpec, Listener, Report, StopMode
 from ._leader import Exit, Leader
 
@@ -79,7 +80,7 @@ class GroupKeeper:
         self._leader = leader
         self._pipe: int | None = pipe
         self._keep = spec.survivors == "keep"
-        self._writer = SpoolWriter(spec.output_path, spec.output_limit)
+        self._writer = RingWriter(str(spec.output_path), spec.output_limit, rotate=spec.rotate)
         self._listener = listener
         self._reactor = reactor
         self._timers = timers
@@ -113,7 +114,7 @@ class GroupKeeper:
     @property
     def spool(self) -> SpoolState:
         """How much output there is by now."""
-        return self._writer.state
+        return SpoolState.of(self._writer.header)
 
     @property
     def holds_survivors(self) -> bool:
@@ -295,6 +296,7 @@ class GroupKeeper:
         return frozenset() if own_code and not self._answerable else frozenset(self._signalled)
 
     def _seal(self, ended: Exit | None, signalled: frozenset[Signals]) -> Report:
+        self._writer.seal(proven=False)
         self._writer.close()
         self._sealed = True
         return Report(
@@ -303,7 +305,7 @@ class GroupKeeper:
             ended_at=self._ended_at,
             survivors=self._survivors,
             output_open=self._output_open,
-            spool=self._writer.state,
+            spool=self.spool,
             proven=False,
         )
 
@@ -347,7 +349,8 @@ class GroupKeeper:
             self._close_pipe()
         elif not self._sealed:
             self._writer.append(self._buffer[:count])
-            self._listener.grew(self._writer.state.total)
+            self._writer.publish()
+            self._listener.grew(self._writer.total)
         return count
 
     def _take_waiting(self) -> None:

@@ -44,7 +44,10 @@ class StopMode(Enum):
 @final
 @attrs.frozen(kw_only=True)
 class LaunchSpec:
-    """One job, ready to be spawned.  Nothing of it is shown by `repr`."""
+    """One job, ready to be spawned.  Nothing of it is shown by `repr`.
+
+    Of its output the last `output_limit` bytes are kept, or the first where it does not `rotate`.
+    """
 
     argv: tuple[str, ...] = attrs.field(repr=False)
     env: dict[str, str] = attrs.field(repr=False)
@@ -54,6 +57,7 @@ class LaunchSpec:
     survivors: Survivors
     output_path: Path = attrs.field(repr=False)
     output_limit: int
+    rotate: bool = True
 
 
 @final
@@ -92,7 +96,9 @@ class Report:
 
     status: ExitStatus | None
     signalled: frozenset[Signals]
-    ended_at: float
+    in_time: bool = False
+    lost: bool = False
+    ended_at: float = 0.0
     survivors: int
     output_open: bool
     spool: SpoolState

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from ._spool import OutputChunk as OutputChunk
-from ._spool import OutputFault as OutputFault
-from ._spool import SpoolState as SpoolState
-from ._spool import SpoolWriter as SpoolWriter
-from ._spool import read_spool as read_spool
+from ._ring import OutputChunk as OutputChunk
+from ._ring import OutputFault as OutputFault
+from ._ring import SpoolState as SpoolState
+from ._ring import awaits_rest as awaits_rest
+from ._ring import read_header as read_header
+from ._ring import read_ring as read_ring
+from ._ring import to_fault as to_fault
 from ._text import TextView as TextView
 from ._text import view_text as view_text

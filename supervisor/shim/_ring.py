@@ -183,9 +183,9 @@ class RingWriter:
         return self._header.base
 
     @property
-    def end(self) -> int:
-        """Where what can be read ends."""
-        return self._header.end
+    def header(self) -> RingHeader:
+        """Everything that it has to say; it changes as the writer goes on."""
+        return self._header
 
     @property
     def fault(self) -> tuple[int, int] | None:

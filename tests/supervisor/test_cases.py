@@ -21,6 +21,7 @@ from supervising import OWNER, alive, names, output_of, supervising, told, until
 
 from lastword.notifier import ProcessCompleted, ProcessNotification, ProcessStarted, ProcessState
 from lastword.supervisor import InvalidCommandError, Limits, SpawnFailedError
+from lastword.supervisor.shim._ring import HEADER_BYTES, segment_of
 
 S = ProcessState
 
@@ -152,13 +153,16 @@ async def test_c38_one_long_line() -> None:
 
 
 async def test_c40_output_does_not_fill_the_disk(tmp_path: Path) -> None:
-    """C40: never more than the limit on disk, the job goes on being drained, and no writer outlives the block."""
+    """C40: never more than the limit and one segment on disk, the job goes on being drained, and no writer outlives the
+    block."""
     async with supervising(tmp_path) as supervisor:
         process = await supervisor.start("yes", owner=OWNER, output_limit=1 << 20, timeout=0.5)
         outcome = await process.wait()
         assert outcome.state is S.TIMED_OUT
         assert outcome.total_bytes > 1 << 20
-        assert sum(file.stat().st_size for file in (tmp_path / "output").iterdir()) <= 1 << 20
+        most = HEADER_BYTES + (1 << 20) + segment_of(1 << 20)
+        assert sum(file.stat().st_size for file in (tmp_path / "output").iterdir()) <= most
+        assert len(await output_of(process)) == 1 << 20
 
 
 async def test_c47_the_exit_code_is_no_text() -> None:

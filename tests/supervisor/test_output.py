@@ -17,11 +17,13 @@ from lastword.supervisor import (
     ErrorCode,
     Limits,
     OutputFault,
+    Process,
     ProcessNotFoundError,
     QuotaExceededError,
     StdinClosedError,
     SupervisorError,
 )
+from lastword.supervisor.shim._ring import HEADER_BYTES, segment_of
 
 
 async def test_stdout_and_stderr_keep_their_exact_order() -> None:
@@ -121,6 +123,33 @@ async def test_following_to_the_end() -> None:
         assert [chunk async for chunk in follower] == []
 
 
+async def test_a_follower_splits_no_character_at_the_live_end(tmp_path: Path) -> None:
+    """The beginning of a character waits for its rest; what cannot become one does not wait, nor what never goes on."""
+    (gate := tmp_path / "gate").mkdir()
+    for step in range(3):
+        os.mkfifo(gate / str(step))
+    pieces = ["a\\342", "\\202", "\\254b\\377", "c\\360\\237"]
+    command = "; ".join(f"printf '{piece}'; read x < {step}" for step, piece in enumerate(pieces)).removesuffix(
+        "; read x < 3"
+    )
+    async with supervising() as supervisor:
+        process = await supervisor.start(command, owner=OWNER, cwd=gate)
+        follower = process.follow()
+        assert (await anext(follower)).data == b"a"
+        (gate / "0").write_text("\n")
+        await process.wait_output(2)
+        with anyio.move_on_after(0.05) as scope:
+            await anext(follower)
+        assert scope.cancelled_caught
+        assert (await process.read_output(1)).data == b"\xe2\x82"
+        (gate / "1").write_text("\n")
+        await process.wait_output(5)
+        assert (await anext(follower)).data == b"\xe2\x82\xacb\xff"
+        (gate / "2").write_text("\n")
+        await process.wait()
+        assert [chunk.data async for chunk in follower] == [b"c\xf0\x9f"]
+
+
 async def test_a_cancelled_follower_loses_nothing() -> None:
     """The call that was cut short can be made again."""
     async with supervising() as supervisor:
@@ -142,33 +171,52 @@ async def test_nobody_has_to_read() -> None:
         assert await output_of(process) == bytes(300_000)
 
 
-async def test_beyond_the_limit_is_counted_discarded_and_told(tmp_path: Path) -> None:
-    """The child is neither blocked nor killed; kept and omitted add up to everything."""
+async def test_beyond_the_limit_the_last_bytes_are_kept(tmp_path: Path) -> None:
+    """The child is neither blocked nor killed; omitted and kept add up to everything, also after another opening."""
+    written = b"".join(b"%d\n" % number for number in range(1, 200_001))
+    total = len(written)
     async with supervising(tmp_path) as supervisor:
-        process = await supervisor.start("head -c 1000000 /dev/zero; exit 3", owner=OWNER, output_limit=1_000)
+        process = await supervisor.start("seq 1 200000; exit 3", owner=OWNER, output_limit=1_000)
         outcome = await process.wait()
-        assert (outcome.exit_code, outcome.total_bytes) == (3, 1_000_000)
-        chunk = await process.read_output(0, 4_096)
-        assert (len(chunk.data), chunk.next_cursor, chunk.ended, chunk.gap) == (1_000, 1_000, False, False)
-        gap = await process.read_output(1_000)
-        assert (gap.data, gap.omitted, gap.gap) == (b"", (1_000, 1_000_000), True)
-        assert (gap.start, gap.next_cursor, gap.ended) == (1_000_000, 1_000_000, True)
-        assert [(c.data, c.omitted) async for c in process.follow(999)] == [(b"\0", None), (b"", (1_000, 1_000_000))]
-        assert (tmp_path / "output" / process.handle).stat().st_size == 1_000
+        assert (outcome.exit_code, outcome.total_bytes, outcome.output_error) == (3, total, None)
+        size = (tmp_path / "output" / process.handle).stat().st_size
+        assert size <= HEADER_BYTES + 1_000 + segment_of(1_000)
+        await _check_the_last(process, written, 1_000)
+    async with supervising(tmp_path) as supervisor:
+        await _check_the_last(supervisor.get(process.handle, OWNER), written, 1_000)
 
 
-async def test_the_limit_can_stop_it() -> None:
-    """`stop` ends it with the reason output_limit; what fits exactly is within the limit."""
-    async with supervising() as supervisor:
+async def _check_the_last(process: Process, written: bytes, kept: int) -> None:
+    """That of `written` exactly the last `kept` bytes can be read, and that the rest is told as omitted."""
+    total = len(written)
+    base = total - kept
+    chunk = await process.read_output(0, 4_096)
+    assert (chunk.data, chunk.omitted, chunk.gap) == (written[base:], (0, base), True)
+    assert (chunk.start, chunk.next_cursor, chunk.total, chunk.ended) == (base, total, total, True)
+    inside = await process.read_output(base + 10, 20)
+    assert (inside.data, inside.omitted, inside.ended) == (written[base + 10 : base + 30], None, False)
+    assert b"".join([chunk.data async for chunk in process.follow(base - 5)]) == written[base:]
+
+
+async def test_the_limit_can_stop_it(tmp_path: Path) -> None:
+    """`stop` ends it with the reason output_limit, and keeps the first bytes; what fits exactly is within the limit."""
+    async with supervising(tmp_path) as supervisor:
         process = await supervisor.start("yes", owner=OWNER, output_limit=5_000, on_output_limit="stop")
         outcome = await process.wait()
         assert (outcome.state, outcome.reason) == (ProcessState.TERMINATED, TerminalReason.OUTPUT_LIMIT)
         assert outcome.total_bytes > 5_000
-        assert len((await process.read_output(0, 100_000)).data) == 5_000
+        chunk = await process.read_output(0, 100_000)
+        assert (chunk.data, chunk.omitted, chunk.next_cursor) == (b"y\n" * 2_500, None, 5_000)
+        gap = await process.read_output(5_000)
+        assert (gap.data, gap.omitted, gap.ended) == (b"", (5_000, outcome.total_bytes), True)
+        assert (tmp_path / "output" / process.handle).stat().st_size == HEADER_BYTES + 5_000
         exact = await supervisor.start(
             "head -c 5000 /dev/zero", owner=OWNER, output_limit=5_000, on_output_limit="stop"
         )
         assert (await exact.wait()).state is ProcessState.EXITED
+    async with supervising(tmp_path) as supervisor:
+        chunk = await supervisor.get(process.handle, OWNER).read_output(4_990)
+        assert (chunk.data, chunk.next_cursor, chunk.total) == (b"y\n" * 5, 5_000, outcome.total_bytes)
 
 
 async def test_running_output_is_reserved_and_ended_output_is_counted() -> None:
@@ -196,12 +244,13 @@ async def test_running_output_is_reserved_and_ended_output_is_counted() -> None:
 async def test_a_failing_disk_is_told_and_the_child_is_drained(monkeypatch: pytest.MonkeyPatch) -> None:
     """ENOSPC in the middle: the outcome and reads carry the offset, the child ends as if nothing had been."""
     pwrite = os.pwrite
+    most = HEADER_BYTES + 100_000
 
     def full(descriptor: int, data: Any, offset: int) -> int:
-        if offset + len(data) > 100_000:
-            if offset >= 100_000:
+        if offset + len(data) > most:
+            if offset >= most:
                 raise OSError(errno.ENOSPC, "No space left on device")
-            data = data[: 100_000 - offset]
+            data = data[: most - offset]
         return pwrite(descriptor, data, offset)
 
     async with supervising() as supervisor:
@@ -235,7 +284,9 @@ async def test_a_file_that_was_cut_short_is_told(tmp_path: Path) -> None:
         process = await supervisor.start("echo hi", owner=OWNER)
         await process.wait()
         file = tmp_path / "output" / process.handle
-        for damage in (lambda: file.write_bytes(b"h"), file.unlink):
+        whole = file.read_bytes()
+        assert (await process.read_output()).data == b"hi\n"
+        for damage in (lambda: file.write_bytes(whole[:-1]), lambda: file.write_bytes(b"h"), file.unlink):
             damage()
             with pytest.raises(SupervisorError) as caught:
                 await process.read_output()

@@ -142,8 +142,8 @@ async def test_state_never_goes_backward() -> None:
         containment=Containment.PROCESS_GROUP,
         diagnostic="d",
     )
-    ended = running.ended(outcome, kept_bytes=4)
-    other = running.ended(attrs.evolve(outcome, state=ProcessState.KILLED), kept_bytes=0)
+    ended = running.ended(outcome, kept=(0, 4))
+    other = running.ended(attrs.evolve(outcome, state=ProcessState.KILLED), kept=(0, 0))
     for step, expected in ((running, running), (starting, running), (ended, ended), (running, ended), (other, ended)):
         await store.save(step)
         assert store.load() == ([expected], [])

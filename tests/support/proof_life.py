@@ -449,7 +449,7 @@ class Life:
                 diagnostic="store_unavailable" if state is ProcessState.FAILED else "",
             )
 
-        works.outbox.add(await teller.conclude(outcome, 0, lambda: None))
+        works.outbox.add(await teller.conclude(outcome, (0, 0), lambda: None))
 
     def _sees_store(self) -> None:
         """Right after a commit of the store: what is on its disk now."""
