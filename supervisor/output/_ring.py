@@ -181,7 +181,9 @@ def incomplete_tail(data: bytes) -> int:
                 _, used = codecs.utf_8_decode(data[-back:], "strict", False)
             except UnicodeDecodeError:
                 return 0
-            return 0 if used else back
+            # Half a pair of UTF-16 is no character, but the decoder says so only with its third byte.
+            half = data[-back] == 0xED and back > 1 and data[1 - back] >= 0xA0
+            return 0 if used or half else back
     return 0
 
 
