@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from pathlib import Path
 from uuid import UUID
 
 from ..notifier import InvalidArgumentError
@@ -23,3 +26,14 @@ def check_id(field: str, value: object) -> None:
     """Raise `InvalidArgumentError` unless `value` is a UUID, and not the zero one, which means "absent"."""
     if not isinstance(value, UUID) or value.int == 0:
         raise InvalidArgumentError(field, "must be a UUID, and not the zero one")
+
+
+def check_path(field: str, value: object) -> Path:
+    """The path that `value` is, or `InvalidArgumentError`; nothing is looked up."""
+    if isinstance(value, str | os.PathLike):
+        # TypeError: a path of bytes; UnicodeError: characters that no file system has.
+        with contextlib.suppress(TypeError, UnicodeError):
+            path = Path(value)  # pyright: ignore[reportUnknownArgumentType]  # of what kind it is, is told here
+            if b"\0" not in os.fsencode(path):
+                return path
+    raise InvalidArgumentError(field, "must be a path: a str or an os.PathLike of str, without NUL")

@@ -24,9 +24,18 @@ from uuid import UUID
 import attrs
 
 from .._sqlite import Failed
-from ..notifier import AppendResult, JournalFencedError, JournalUnavailableError, LastwordError, NewRecord, RecordKind
+from ..notifier import (
+    Appended,
+    AppendResult,
+    Duplicate,
+    JournalFencedError,
+    JournalUnavailableError,
+    LastwordError,
+    NewRecord,
+    RecordKind,
+)
 from ..notifier._crashpoints import CrashPoint, reached
-from ._errors import SessionClosedError
+from ._errors import JournalCorruptError, SessionClosedError
 from .journal import HoldsOneSession, Journal, Record, fence_record
 
 logger = logging.getLogger(__name__)
@@ -173,15 +182,19 @@ class Keeper:
     def _append(self, units: list[tuple[NewRecord, ...]]) -> list[object | Failed]:
         try:
             return list(self._steadily(lambda: self._commit(units)))
+        except JournalCorruptError as error:
+            failed: Exception = _own_copy(error)
         except LastwordError as error:
             return [Failed(_own_copy(error)) for _ in units]
         except Exception as error:
-            # Nobody foresaw it, and the transaction was rolled back.  A unit that no database takes must not take its
-            # batch with it: the others go one by one.
             if len(units) == 1:
                 logger.exception("a unit could not be appended in a way that nobody foresaw")
-                return [Failed(error)]
-            return [outcome for unit in units for outcome in self._append([unit])]
+            failed = error
+        # Something in the journal is damaged, or nobody foresaw it; the transaction was rolled back.  A unit that no
+        # database takes, or that meets what is damaged, must not take its batch with it: the others go one by one.
+        if len(units) == 1:
+            return [Failed(failed)]
+        return [outcome for unit in units for outcome in self._append([unit])]
 
     def _commit(self, units: list[tuple[NewRecord, ...]]) -> list[list[AppendResult]]:
         try:
@@ -242,10 +255,17 @@ class Keeper:
             session_id = job.new_id()
         self._epoch = self._journal.open(session_id)
         # The port has no question for the ledger's end; the fence of this very opening is there, or goes there.
-        ((result,),) = self._journal.append_many([[fence_record(session_id, self._epoch)]])
-        self._cursor = result.seq
-        self._open = True
-        return Opened(session_id, self._epoch, result.seq)
+        match self._journal.append_many([[fence_record(session_id, self._epoch)]]):
+            case [[Appended(seq) | Duplicate(seq)]]:
+                self._cursor = seq
+                self._open = True
+                return Opened(session_id, self._epoch, seq)
+            case _:
+                # Where nothing says that this opening has begun, whoever came before may write on.
+                raise JournalCorruptError(
+                    "opening the journal: it does not hold the fence of this opening, or another record has the "
+                    "fence's id; restore it from a copy"
+                )
 
     def _read(self, question: Callable[[Journal], T]) -> T:
         try:
@@ -269,6 +289,9 @@ class Keeper:
         except Exception as error:
             if not isinstance(error, LastwordError):
                 logger.exception("a window could not be read in a way that nobody foresaw; it is tried again")
+            elif isinstance(error, JournalCorruptError):
+                # Whoever receives waits until the file is mended, and nobody else may come to be told.
+                logger.error("a window could not be read; it is tried again: %s", error)  # noqa: TRY400 -- told well
             self._steps.append(LoadFailed(job.loop_id, job.ticket))
         else:
             self._steps.append(Loaded(job.loop_id, job.ticket, rows[:limit], len(rows) > limit))

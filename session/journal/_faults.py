@@ -32,15 +32,43 @@ _CORRUPT = {
 }
 
 
+# SQLite tells a missing table, index or column by no code of its own, and every statement is ours.
+_NOT_OURS = ("no such table", "no such index", "no such column", "has no column named")
+
+
+class DamageError(Exception):
+    """What is stored cannot be what was written; says what is wrong, and where, and never what was found there."""
+
+    def __init__(self, what: str, where: str = "") -> None:
+        super().__init__(what, where)
+        self.what = what
+        self.where = where
+
+    def at(self, where: str) -> DamageError:
+        """The same, now that it is known where."""
+        return DamageError(self.what, where)
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}" if self.where else self.what
+
+
 @contextmanager
 def told(doing: str) -> Generator[None]:
-    """Turn what SQLite or the system raises inside into a `JournalUnavailableError` that says what happened."""
+    """Turn what SQLite or the system raises inside into a `JournalUnavailableError` that says what happened.
+
+    `DamageError` becomes a `JournalCorruptError`.  Whatever else is raised leaves as it is: a caller's own error is no
+    fault of the file's.
+    """
     try:
         yield
+    except DamageError as error:
+        raise JournalCorruptError(f"{doing}: the journal is damaged; restore it from a copy ({error})") from None
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0)
         name = getattr(error, "sqlite_errorname", type(error).__name__)
         damage = _CORRUPT.get(code & _PRIMARY)
+        if damage is None and any(words in str(error) for words in _NOT_OURS):
+            damage = "the file's tables are not a journal's; restore it from a copy, or name another file"
         if damage is not None:
             raise JournalCorruptError(f"{doing}: {damage} ({name})") from error
         situation = _SITUATIONS.get(code & _PRIMARY, str(error))

@@ -1,10 +1,11 @@
-"""Where a journal cannot live: file systems over a network, whose locks and shared memory SQLite's log cannot trust.
+"""Where a journal cannot live: what is no file, and file systems over a network, which SQLite's log cannot trust.
 
-Told where the system tells: Linux lists its mounts.  Elsewhere nothing is known, and nothing is refused.
+A network is told where the system tells: Linux lists its mounts.  Elsewhere nothing is known, and nothing is refused.
 """
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
 # WAL needs memory shared by all openers, and POSIX locks that hold: see sqlite.org/wal.html ("does not work over a
@@ -16,6 +17,18 @@ NETWORK = frozenset(
 
 _MOUNTS = Path("/proc/self/mountinfo")
 _ESCAPED = {"\\040": " ", "\\011": "\t", "\\012": "\n", "\\134": "\\"}
+
+
+def misplaced(path: Path) -> str | None:
+    """What is wrong with something that is at `path` and is no file; None where a journal can be, or nothing is."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(mode):
+        return "its path names a folder; name a file in it"
+    # A pipe would be waited for, for ever, by whoever opens it.
+    return None if stat.S_ISREG(mode) else "its path names a device, a pipe or a socket; name a file"
 
 
 def network_filesystem(folder: Path, mounts: Path = _MOUNTS) -> str | None:

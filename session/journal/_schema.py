@@ -13,6 +13,9 @@ Rules
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Generator
+
 CREATE = """
 CREATE TABLE session (
     id BLOB NOT NULL,
@@ -54,6 +57,17 @@ def steps() -> tuple[str, ...]:
 VERSION = len(steps())
 
 
+def statements(script: str) -> Generator[str]:
+    """The statements of a script, one by one: `executescript` would end the transaction that they are to be in."""
+    statement = ""
+    for part in script.split(";"):
+        statement += f"{part};"
+        if sqlite3.complete_statement(statement):  # a trigger has semicolons of its own
+            if statement.strip() != ";":
+                yield statement
+            statement = ""
+
+
 _COLUMNS = "seq, record_id, kind, payload, loop_id, subject, terminal, consumes, public"
 
 SESSION = "SELECT id, epoch FROM session"
@@ -74,6 +88,7 @@ INSERT = (
 SETTLE = "UPDATE record SET waiting = NULL WHERE record_id = ? AND waiting = 1 AND loop_id = coalesce(?, loop_id)"
 FINISH = "UPDATE record SET unfinished = NULL WHERE subject = ? AND unfinished = 1"
 
+EVERYTHING = f"SELECT {_COLUMNS}, fingerprint, waiting, unfinished FROM record ORDER BY seq"  # noqa: S608 -- columns from above
 READ = f"SELECT {_COLUMNS} FROM record WHERE seq > ? ORDER BY seq LIMIT ?"  # noqa: S608 -- columns from above
 PENDING = (
     f"SELECT {_COLUMNS} FROM record INDEXED BY waiting "  # noqa: S608 -- columns from above

@@ -20,23 +20,28 @@ from pathlib import Path
 from uuid import UUID
 
 from ..._sqlite import connect
-from ...notifier import AppendResult, JournalFencedError, JournalUnavailableError, NewRecord, RecordKind
+from ...notifier import Appended, AppendResult, JournalFencedError, JournalUnavailableError, NewRecord, RecordKind
 from ...notifier._crashpoints import CrashPoint, reached
+from .._arguments import check_path
 from .._errors import JournalCorruptError, JournalSessionError, JournalTooNewError
 from . import _schema as sql
-from ._faults import told
-from ._filesystem import network_filesystem
+from ._faults import DamageError, told
+from ._filesystem import misplaced, network_filesystem
 from ._judge import Known, fence_record, fingerprint, is_last_word, is_lifecycle, judge_unit, notified_loop
 from ._port import Record
+from ._rows import Row, decode_count, decode_known, decode_record, decode_sequence, decode_session, text
 
 _FOLDER_MODE = 0o700  # nobody else may list, read or replace what is in it
 
 
 class SqliteJournal:
-    """A `Journal` in the file at `path`; made, with its folder, by `open` and not by the constructor."""
+    """A `Journal` in the file at `path`; made, with its folder, by `open` and not by the constructor.
+
+    Raises `InvalidArgumentError` for what is no path.
+    """
 
     def __init__(self, path: str | PathLike[str]) -> None:
-        self._path = Path(path).absolute()  # of this moment: the host may go elsewhere
+        self._path = check_path("path", path).absolute()  # of this moment: the host may go elsewhere
         self._connection: sqlite3.Connection | None = None
         self._epoch = 0
         self._session_id: UUID | None = None
@@ -60,18 +65,12 @@ class SqliteJournal:
             held = self._look()
             if held is not None and held != session_id:
                 raise JournalSessionError(held, session_id)
-            connection = self._connect()
-            # A log that an earlier process has left: see `_write_anew`.  One that is alive answers for its own.
-            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-            with _transaction(connection):
-                held, _ = _session(connection)
-                if held is None:
-                    connection.execute(sql.NEW_SESSION, (session_id.bytes,))
-                elif held != session_id:
-                    raise JournalSessionError(held, session_id)
-                connection.execute(sql.BUMP_EPOCH)
-                _, epoch = _session(connection)
-                _SqliteLedger(connection).append([fence_record(session_id, epoch)])
+            self._connect()
+            try:
+                epoch = self._take_over(session_id)
+            except BaseException:
+                self.close()  # what was not taken over is not held either
+                raise
         self._session_id = session_id
         self._epoch = epoch
         return epoch
@@ -124,7 +123,7 @@ class SqliteJournal:
     def loops(self) -> list[tuple[UUID, int]]:
         """See `Journal.loops`."""
         with told("reading the journal"):
-            return [(UUID(bytes=loop_id), count) for loop_id, count in self._held().execute(sql.LOOPS)]
+            return [decode_count(row) for row in self._held().execute(sql.LOOPS).fetchall()]
 
     def unfinished(self) -> list[Record]:
         """See `Journal.unfinished`."""
@@ -138,12 +137,37 @@ class SqliteJournal:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
 
+    def _take_over(self, session_id: UUID) -> int:
+        connection = self._held()
+        # A log that an earlier process has left: see `_write_anew`.  One that is alive answers for its own.
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        with _transaction(connection):
+            held, _ = _session(connection)
+            if held is None:
+                if connection.execute(sql.TIP).fetchone() != (None,):
+                    # Whoever it belonged to still has notices in it, and a new session would never be told of them.
+                    raise DamageError("it holds records, and names no session")
+                connection.execute(sql.NEW_SESSION, (session_id.bytes,))
+            elif held != session_id:
+                raise JournalSessionError(held, session_id)
+            connection.execute(sql.BUMP_EPOCH)
+            _, epoch = _session(connection)
+            (result,) = _SqliteLedger(connection).append([fence_record(session_id, epoch)])
+            if not isinstance(result, Appended):
+                # Whoever held that epoch could go on writing beside us.
+                raise DamageError(f"epoch {epoch} has its fence already: the epoch was set back")
+        return epoch
+
     def _look(self) -> UUID | None:
         """Whose the file is, read without a chance to change it; None where it is new or missing."""
+        wrong = misplaced(self._path)
+        if wrong is not None:
+            raise JournalUnavailableError(f"looking at the journal: {wrong}")
         if not self._path.exists() or not self._path.stat().st_size:
             return None
         connection = sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
         with contextlib.closing(connection):
+            connection.text_factory = text
             version = _version(connection)
             if version > sql.VERSION:
                 raise JournalTooNewError(version, sql.VERSION)
@@ -157,6 +181,7 @@ class SqliteJournal:
         self.close()
         connection = connect(self._path)
         try:
+            connection.text_factory = text
             _migrate(connection)
             self._identity = _identity(self._path)
         except BaseException:
@@ -172,7 +197,8 @@ class SqliteJournal:
 
     def _select(self, statement: str, parameters: tuple[object, ...]) -> list[Record]:
         with told("reading the journal"):
-            return [_record(row) for row in self._held().execute(statement, parameters)]
+            # All of them first: a statement that a damaged row left unfinished would hold the file as a reader does.
+            return [decode_record(row) for row in self._held().execute(statement, parameters).fetchall()]
 
 
 class _SqliteLedger:
@@ -181,7 +207,7 @@ class _SqliteLedger:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         (tip,) = connection.execute(sql.TIP).fetchone()
-        self._tip: int = tip or 0
+        self._tip: int = 0 if tip is None else decode_sequence(tip)
 
     def append(self, unit: Sequence[NewRecord]) -> list[AppendResult]:
         results, new = judge_unit(unit, self, self._tip)
@@ -193,11 +219,11 @@ class _SqliteLedger:
 
     def known(self, record_id: UUID) -> Known | None:
         row = self._connection.execute(sql.KNOWN, (record_id.bytes,)).fetchone()
-        return None if row is None else Known(row[0], row[1], _uuid(row[2]))
+        return None if row is None else decode_known(row)
 
     def last_word(self, subject: str) -> int | None:
         row = self._connection.execute(sql.LAST_WORD, (subject,)).fetchone()
-        return None if row is None else int(row[0])
+        return None if row is None else decode_sequence(row[0])
 
     def consumed(self, command_id: UUID, loop_id: UUID | None) -> bool:
         return self._any(sql.CONSUMED, (command_id.bytes, _blob(loop_id)))
@@ -277,7 +303,7 @@ def _migrate(connection: sqlite3.Connection) -> None:
         with _transaction(connection):
             version = _version(connection)  # a second opener that came at the same moment may have done it by now
             if version < len(steps):
-                for statement in _statements(steps[version]):
+                for statement in sql.statements(steps[version]):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {version + 1}")
 
@@ -287,20 +313,9 @@ def _version(connection: sqlite3.Connection) -> int:
     return int(version)
 
 
-def _statements(script: str) -> Generator[str]:
-    """The statements of a script, one by one: `executescript` would end the transaction that they are to be in."""
-    statement = ""
-    for part in script.split(";"):
-        statement += f"{part};"
-        if sqlite3.complete_statement(statement):  # a trigger has semicolons of its own
-            if statement.strip() != ";":
-                yield statement
-            statement = ""
-
-
 def _session(connection: sqlite3.Connection) -> tuple[UUID | None, int]:
-    row = connection.execute(sql.SESSION).fetchone()
-    return (None, 0) if row is None else (UUID(bytes=row[0]), row[1])
+    rows: list[Row] = connection.execute(sql.SESSION).fetchmany(2)
+    return decode_session(rows) or (None, 0)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -312,27 +327,8 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _record(row: tuple[int, bytes, int, bytes, bytes | None, str | None, int, bytes | None, int]) -> Record:
-    seq, record_id, kind, payload, loop_id, subject, terminal, consumes, public = row
-    return Record(
-        seq=seq,
-        record_id=UUID(bytes=record_id),
-        kind=RecordKind(kind),
-        payload=payload,
-        loop_id=_uuid(loop_id),
-        subject=subject,
-        terminal=bool(terminal),
-        consumes=_uuid(consumes),
-        public=bool(public),
-    )
-
-
 def _blob(value: UUID | None) -> bytes | None:
     return None if value is None else value.bytes
-
-
-def _uuid(value: bytes | None) -> UUID | None:
-    return None if value is None else UUID(bytes=value)
 
 
 def _fenced(held: int, now: int) -> JournalFencedError:

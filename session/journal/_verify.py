@@ -9,23 +9,26 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Iterator
+from itertools import islice
 from os import PathLike
-from pathlib import Path
 from uuid import UUID
 
 import attrs
 
-from ...notifier import JournalUnavailableError, NewRecord, RecordKind
+from ...notifier import NewRecord, RecordKind
+from .._arguments import check_path
 from .._errors import JournalCorruptError, JournalTooNewError
 from . import _schema as sql
-from ._faults import told
+from ._faults import DamageError, told
 from ._judge import fence_record, fingerprint
+from ._reading import reading
+from ._rows import decode_fingerprint, decode_mark, decode_record, decode_session
 
 # Enough to see what is wrong; a broken file can have as many as it has rows.
 MOST_PROBLEMS = 100
 
+_MADE = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name"
 _FIRSTS = "SELECT min(seq) AS seq FROM record WHERE kind = 1 AND subject IS NOT NULL GROUP BY subject"
-_KINDS = frozenset(map(int, RecordKind))
 
 _RULES: tuple[tuple[str, str], ...] = (
     ("sequence {0} is not where it should be", "SELECT seq FROM record ORDER BY seq"),
@@ -70,36 +73,35 @@ class Verification:
 
 
 def verify(path: str | PathLike[str]) -> Verification:
-    """Check the SQLite journal at `path`, without changing it; takes time by its length.
+    """Check the SQLite journal at `path`, without changing it or its folder; takes time by its length.
 
-    Raises `JournalUnavailableError` where there is none or it cannot be read, `JournalCorruptError` where it is no
-    journal at all, `JournalTooNewError`.
+    Neither need be writable.  A journal in use is seen as it was at one moment.  What another program has left in its
+    log, where nobody has it open, is read in a copy, in the system's temporary folder.
+
+    Raises `InvalidArgumentError` for what is no path, `JournalUnavailableError` where there is no file or it cannot be
+    read now, `JournalCorruptError` where it is no journal at all, and `JournalTooNewError`.
     """
-    file = Path(path)
-    with told("verifying the journal"):
-        if not file.exists():
-            raise JournalUnavailableError("verifying the journal: there is no such file")
-        connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
-        with contextlib.closing(connection):
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if version > sql.VERSION:
-                raise JournalTooNewError(version, sql.VERSION)
-            if version == 0:
-                raise JournalCorruptError("verifying the journal: the file is not a journal")
-            connection.execute("BEGIN")  # one view of it all, whoever writes meanwhile
-            return _verify(connection)
+    file = check_path("path", path)
+    with told("verifying the journal"), reading(file) as connection:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version > sql.VERSION:
+            raise JournalTooNewError(version, sql.VERSION)
+        if version <= 0:
+            raise JournalCorruptError("verifying the journal: the file is not a journal")
+        return _verify(connection)
 
 
 def _verify(connection: sqlite3.Connection) -> Verification:
-    row = connection.execute(sql.SESSION).fetchone()
+    session: tuple[UUID, int] | None = None
     problems: list[str] = []
-    for problem in _problems(connection, row):
-        problems.append(problem)
-        if len(problems) == MOST_PROBLEMS:
-            break
+    try:
+        session = decode_session(connection.execute(sql.SESSION).fetchmany(2))
+    except DamageError as damage:
+        problems.append(str(damage))
+    problems += islice(_problems(connection, session), MOST_PROBLEMS - len(problems))
     return Verification(
-        session_id=None if row is None else UUID(bytes=row[0]),
-        epoch=0 if row is None else row[1],
+        session_id=None if session is None else session[0],
+        epoch=0 if session is None else session[1],
         records=_count(connection, "SELECT count(*) FROM record"),
         pending=_count(connection, "SELECT count(*) FROM record WHERE waiting = 1"),
         unfinished=_count(connection, "SELECT count(*) FROM record WHERE unfinished = 1"),
@@ -107,41 +109,69 @@ def _verify(connection: sqlite3.Connection) -> Verification:
     )
 
 
-def _problems(connection: sqlite3.Connection, session: tuple[bytes, int] | None) -> Iterator[str]:
+def _problems(connection: sqlite3.Connection, session: tuple[UUID, int] | None) -> Iterator[str]:
     for (finding,) in connection.execute("PRAGMA integrity_check"):
         if finding != "ok":
             yield f"the file: {finding}"
+    yield from _made_otherwise(connection)
     (dense, *others) = _RULES
     for place, (seq,) in enumerate(connection.execute(dense[1]), start=1):
         if seq != place:
-            yield dense[0].format(seq)
+            yield dense[0].format(_shown(seq))
             break
     for words, statement in others:
         for (seq,) in connection.execute(statement):
-            yield words.format(seq)
+            yield words.format(_shown(seq))
     yield from _stored_wrongly(connection)
     if session is not None:
-        yield from _fences(connection, UUID(bytes=session[0]), session[1])
+        yield from _fences(connection, *session)
+    elif _count(connection, "SELECT count(*) FROM record") and not _count(connection, "SELECT count(*) FROM session"):
+        yield "it names no session"
+
+
+def _made_otherwise(connection: sqlite3.Connection) -> Iterator[str]:
+    """What this version makes in a new file, and is not in this one, or is another; more may be there."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as model:
+        for step in sql.steps():
+            for statement in sql.statements(step):
+                model.execute(statement)
+        made = model.execute(_MADE).fetchall()
+    found = set(connection.execute(_MADE))
+    for kind, name, statement in made:
+        if (kind, name, statement) not in found:
+            yield f"the file: {kind} {name} is not there as it was made"
 
 
 def _stored_wrongly(connection: sqlite3.Connection) -> Iterator[str]:
-    """Records whose bytes are not the ones that were fingerprinted."""
-    for seq, record_id, kind, payload, stored in connection.execute(
-        "SELECT seq, record_id, kind, payload, fingerprint FROM record ORDER BY seq"
-    ):
-        if kind not in _KINDS or fingerprint(NewRecord(UUID(bytes=record_id), RecordKind(kind), payload)) != stored:
-            yield f"sequence {seq}: its bytes are not the ones that were written"
+    """Records that cannot be read, or whose bytes are not the ones that were fingerprinted."""
+    for *columns, stored, waiting, unfinished in connection.execute(sql.EVERYTHING):
+        problem = f"sequence {_shown(columns[0])}: its bytes are not the ones that were written"
+        try:
+            record = decode_record(columns)
+            decode_mark("waiting", waiting)
+            decode_mark("unfinished", unfinished)
+            if fingerprint(NewRecord(record.record_id, record.kind, record.payload)) != decode_fingerprint(stored):
+                yield problem
+        except DamageError as damage:
+            yield f"{problem} ({damage.what})"
 
 
 def _fences(connection: sqlite3.Connection, session_id: UUID, epoch: int) -> Iterator[str]:
-    """Each epoch must have its fence, in order."""
+    """Each epoch must have its fence, in order, and no other has one."""
     last = 0
     for number in range(1, epoch + 1):
         row = connection.execute(sql.KNOWN, (fence_record(session_id, number).record_id.bytes,)).fetchone()
-        if row is None or row[0] <= last:
+        if row is None or type(row[0]) is not int or row[0] <= last:
             yield f"epoch {number} has no fence in its place"
         else:
             last = row[0]
+    if _count(connection, f"SELECT count(*) FROM record WHERE kind = {RecordKind.FENCE:d}") > epoch:  # noqa: S608 -- a number
+        yield f"there are fences of epochs after {epoch}"
+
+
+def _shown(seq: object) -> str:
+    """A sequence for a report; what is none may be anything that somebody wrote there."""
+    return str(seq) if type(seq) is int else "that is no number"
 
 
 def _count(connection: sqlite3.Connection, statement: str) -> int:

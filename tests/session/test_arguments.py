@@ -13,7 +13,7 @@ from session_values import Job
 
 from lastword.notifier import InvalidArgumentError, LastwordError
 from lastword.session import EventFilter, LoopScope, Session, open_session
-from lastword.session.journal import MemoryJournal
+from lastword.session.journal import MemoryJournal, SqliteJournal, verify
 
 ZERO = UUID(int=0)
 
@@ -95,3 +95,16 @@ async def test_a_session_id_is_judged_before_the_journal_is_opened(session_id: A
         async with open_session(journal, session_id=session_id):
             pytest.fail("opened")
     assert journal.held_session() is None
+
+
+class _PathOfBytes:
+    def __fspath__(self) -> bytes:
+        return b"journal.db"
+
+
+@pytest.mark.parametrize("path", [None, 7, b"journal.db", "a\0b", "\ud800", _PathOfBytes(), ["journal.db"]])
+def test_a_path_is_judged_where_it_is_given(path: Any) -> None:
+    for call in (SqliteJournal, verify):
+        with pytest.raises(InvalidArgumentError) as caught:
+            call(path)
+        assert caught.value.field == "path"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import stat
 from collections.abc import Generator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -329,9 +331,20 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     journal = SqliteJournal(tmp_path / "file" / "journal.db")
     with pytest.raises(JournalUnavailableError):
         journal.open(SESSION)
-    folder = SqliteJournal(tmp_path)
-    with pytest.raises(JournalUnavailableError):
-        folder.open(SESSION)
+
+
+def test_a_path_that_names_no_file_is_told(tmp_path: Path) -> None:
+    """A folder, or a pipe, which would be waited for, for ever: what it is and what to do, and not a disk's fault."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path, words in ((tmp_path, "folder"), (pipe, "pipe")):
+        journal = SqliteJournal(path)
+        for call in (partial(journal.open, SESSION), journal.held_session, partial(journal.reopen, 1)):
+            with pytest.raises(JournalUnavailableError, match=words) as caught:
+                call()
+            assert "disk" not in str(caught.value)
+            assert str(tmp_path) not in str(caught.value)
+    assert [file.name for file in tmp_path.iterdir()] == ["pipe"]
 
 
 def test_a_file_that_was_replaced_underneath_is_told(journal: SqliteJournal, path: Path) -> None:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
 
@@ -78,6 +84,8 @@ def test_a_journal_in_use_can_be_verified(path: Path) -> None:
             "sequence 11: a lifecycle record after",
         ),
         (("UPDATE session SET epoch = 3",), "epoch 3 has no fence"),
+        (("UPDATE session SET epoch = 1",), "there are fences of epochs after 1"),
+        (("DELETE FROM session",), "it names no session"),
     ],
 )
 def test_a_lie_is_found(path: Path, statements: tuple[str, ...], problem: str) -> None:
@@ -117,3 +125,125 @@ def test_what_cannot_be_verified_is_told(tmp_path: Path, path: Path) -> None:
     _tamper(path, "PRAGMA user_version = 9")
     with pytest.raises(JournalTooNewError):
         verify(path)
+    with pytest.raises(JournalUnavailableError, match="folder"):
+        verify(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(JournalUnavailableError, match="pipe"):
+        verify(tmp_path / "pipe")
+
+
+# --- without a trace --------------------------------------------------------------------------------------------------
+
+
+def _left(path: Path, folder: Path, state: str) -> Path:
+    """A copy of a journal as it is found: closed, or cut off while it was open, with its index or without."""
+    journal = SqliteJournal(path)
+    journal.open(SESSION)
+    journal.append_many([Job().end_unit()])
+    if state == "closed":
+        journal.close()
+    shutil.copytree(path.parent, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(folder.name))
+    journal.close()
+    if state == "a log alone":
+        (folder / "journal.db-shm").unlink()
+    elif state == "an empty log":
+        # As it is between two appends, when the last one was moved into the file.
+        (folder / "journal.db-shm").unlink()
+        shutil.copy(path, folder / path.name)
+        (folder / "journal.db-wal").write_bytes(b"")
+    return folder / path.name
+
+
+STATES = ("closed", "a log alone", "a log and its index", "an empty log")
+
+
+def _snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
+    # The index is shared memory: whoever reads may build it anew.
+    return {
+        file.name: (b"" if file.suffix.endswith("-shm") else file.read_bytes(), file.stat().st_mode)
+        for file in folder.iterdir()
+    }
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_verifying_leaves_no_trace(path: Path, tmp_path: Path, state: str) -> None:
+    """No byte of any file is another, no file more or less is there, and what is in the log is seen."""
+    found = _left(path, tmp_path / "left", state)
+    before = _snapshot(found.parent)
+    for _ in range(2):
+        verified = verify(found)
+        assert (verified.problems, verified.records, verified.epoch) == ((), 13, 3)
+    assert _snapshot(found.parent) == before
+
+
+@pytest.fixture
+def bare() -> Generator[Path]:
+    """A folder that anybody may look into; those of pytest are its user's own."""
+    folder = Path(tempfile.mkdtemp(prefix="lastword-test-"))
+    yield folder
+    folder.chmod(0o700)
+    shutil.rmtree(folder)
+
+
+# Root may write everywhere: so it becomes somebody who may not, when all that is needed has been imported.
+_VERIFIER = """
+import os, sys, tempfile
+from lastword.session.journal import verify
+tempfile.gettempdir()
+if os.geteuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+for _ in range(2):
+    found = verify(sys.argv[1])
+    print(found.records, found.problems)
+"""
+
+
+@pytest.mark.parametrize("folder_mode", [0o755, 0o555])
+@pytest.mark.parametrize("state", [*STATES, "a log and an index of somebody else's"])
+def test_neither_file_nor_folder_need_be_writable(path: Path, bare: Path, state: str, folder_mode: int) -> None:
+    """A backup, a mounted image, somebody else's journal."""
+    found = _left(path, bare, state)
+    for file in bare.iterdir():
+        file.chmod(0o000 if file.name.endswith("-shm") and state not in STATES else 0o444)
+    bare.chmod(folder_mode)
+    before = _snapshot(bare)
+    done = subprocess.run(
+        [sys.executable, "-c", _VERIFIER, str(found)], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.stdout.splitlines() == ["13 ()"] * 2, done.stderr
+    assert _snapshot(bare) == before
+
+
+def test_a_link_is_verified_with_the_log_of_what_it_leads_to(path: Path, tmp_path: Path) -> None:
+    """SQLite looks for the log there, and so does whoever copies it."""
+    found = _left(path, tmp_path / "left", "a log alone")
+    (tmp_path / "link").symlink_to(found)
+    assert verify(tmp_path / "link").records == 13
+
+
+@pytest.mark.parametrize("state", ["closed", "a log alone"])
+def test_a_journal_that_is_opened_meanwhile_is_not_judged(
+    path: Path, tmp_path: Path, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What changes underneath looks damaged: that it was opened is told instead, and its locks are left alone."""
+    found = _left(path, tmp_path / "left", state)
+    journal = SqliteJournal(found)
+
+    def opened_meanwhile(_: sqlite3.Connection) -> object:
+        journal.open(SESSION)
+        raise sqlite3.DatabaseError("looks damaged")
+
+    kept: list[object] = []
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr("lastword.session.journal._verify._verify", opened_meanwhile)
+        meanwhile.setattr("lastword.session.journal._reading._kept_open", kept)
+        with pytest.raises(JournalUnavailableError, match="opened meanwhile"):
+            verify(found)
+    assert bool(kept) == (state == "closed")  # of the other, the copy had been made before
+    assert verify(found).epoch == 4
+    journal.close()
+    for connection in kept:
+        assert isinstance(connection, sqlite3.Connection)
+        connection.close()
+    assert verify(found).sound
