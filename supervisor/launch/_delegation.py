@@ -79,7 +79,7 @@ def find_delegation() -> Delegation | Lack:
             LackCode.CGROUP_NOT_VISIBLE,
             "the control group of this process does not show in the mounted hierarchy; mount it in the same namespace",
         )
-    if os.geteuid() == 0 and _SYSTEMD.is_dir() and not _is_marked(directory, mounts):
+    if os.geteuid() == 0 and _runs_systemd() and not _is_marked(directory, mounts):
         return Lack(
             LackCode.CGROUP_MANAGED,
             "systemd manages the control groups here and has not delegated this one; run as a unit with Delegate=yes",
@@ -144,6 +144,13 @@ def _own_directory(own: str, mounts: list[Mount]) -> Path | None:
             if directory.stat().st_dev == mount.device:
                 return directory
     return None
+
+
+def _runs_systemd() -> bool:
+    try:
+        return _SYSTEMD.is_dir()
+    except OSError:
+        return True  # unknown, so nothing is taken
 
 
 def _is_marked(directory: Path, mounts: list[Mount]) -> bool:

@@ -10,6 +10,7 @@ import errno
 import os
 import platform
 import resource
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -71,7 +72,7 @@ def _can_run_python() -> bool:
     # In a frozen program the executable is the program itself: started again, it would begin anew.
     if not sys.executable or getattr(sys, "frozen", False):
         return False
-    return Path(sys.executable).is_file() and os.access(sys.executable, os.X_OK)
+    return shutil.which(sys.executable) is not None
 
 
 def _shows_us() -> bool:
@@ -82,8 +83,11 @@ def _shows_us() -> bool:
         return False
 
 
-def _has_child_lists() -> bool:
-    return Path(f"/proc/self/task/{os.getpid()}/children").exists()
+def _has_child_lists() -> bool | None:
+    try:
+        return Path(f"/proc/self/task/{os.getpid()}/children").exists()
+    except OSError:
+        return None
 
 
 def _has_pidfd() -> bool:

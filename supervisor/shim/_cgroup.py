@@ -4,8 +4,10 @@ Theory of operation
 - A job is a directory in a tree that was delegated to us and that we are inside (the host finds it, see
   `launch/_delegation.py`).  The forked child moves itself there before it executes the program, so everything that it
   ever starts is born there, whatever session or parent it takes.
-- `cgroup.kill` ends all of it at once: forks that race with it are killed too, so nothing is scanned and nothing is
-  sent twice.  Frozen processes and groups below die as well.
+- `cgroup.kill` ends all of it at once: forks that race with it are killed too.  Frozen processes and groups below die
+  as well.
+- But it signals first threads (seen on Linux 6.18), and so misses a process whose first thread has ended while others
+  go on, which looks like a zombie.  Those are looked for and signalled by themselves, as processes.
 - `cgroup.events` says `populated 0` when no process is left, here or below.  A zombie does not count.
 
 Rules
@@ -24,6 +26,11 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _EVENTS = "cgroup.events"
 _KILL = "cgroup.kill"
@@ -62,12 +69,15 @@ class JobCgroup:
         _write(f"{self._path}/{_PROCS}", b"0")
 
     def kill(self) -> None:
-        """SIGKILL every process here and below, newcomers too.  Quiet where nothing is left; else raises OSError."""
+        """SIGKILL every process here and below, newcomers too.  Quiet where nothing is left; else raises OSError.
+
+        It does not wait.  While `populated` stays True it is right to call it again, after some milliseconds: a
+        process whose first thread ends at this very moment may be missed.
+        """
         try:
-            if self._kill is None:
-                _write(f"{self._path}/{_KILL}", b"1")
-            else:
-                os.write(self._kill, b"1")
+            self._kill_all()
+            if _kill_headless(self._path):
+                self._kill_all()  # what those have started since
         except OSError as error:
             if not self._tells_gone(error):
                 raise
@@ -103,6 +113,12 @@ class JobCgroup:
             if descriptor is not None:
                 os.close(descriptor)
 
+    def _kill_all(self) -> None:
+        if self._kill is None:
+            _write(f"{self._path}/{_KILL}", b"1")
+        else:
+            os.write(self._kill, b"1")
+
     def _tells_gone(self, error: OSError) -> bool:
         """Whether the group was removed: ENODEV by a file of it that is open, ENOENT by its path."""
         return error.errno == errno.ENODEV or (error.errno == errno.ENOENT and not os.path.lexists(self._path))
@@ -113,36 +129,14 @@ def remove_tree(path: str) -> bool:
 
     Nothing is killed and nothing is raised.  Only empty directories are ever removed, of whatever file system.
     """
-    try:
-        return _remove(path)
-    except OSError:
-        return False
-
-
-def _remove(path: str) -> bool:
-    """Deepest first, one descriptor at a time: the groups that a job makes may be deeper than paths are long."""
     if _rmdir(path):
         return True
-    here = _enter(path, None)
     try:
-        names: list[str] = []  # the way from `path` to here
-        left = [_folders(here)]  # of each directory on that way, here last: what was not tried yet
-        while True:
-            if left[-1]:
-                name = left[-1].pop()
-                if _rmdir(name, here):
-                    continue
-                names.append(name)
-                here = _move(here, name)
-                left.append(_folders(here))
-            elif names:
-                here = _move(here, "..")
-                left.pop()
-                _rmdir(names.pop(), here)
-            else:
-                return _rmdir(path)
-    finally:
-        os.close(here)
+        for folder, name in _below(path):
+            _rmdir(name, folder)
+    except OSError:
+        return False
+    return _rmdir(path)
 
 
 def _rmdir(name: str, folder: int | None = None) -> bool:
@@ -155,14 +149,79 @@ def _rmdir(name: str, folder: int | None = None) -> bool:
     return True
 
 
+def _kill_headless(path: str) -> bool:
+    """SIGKILL to every process, here and below, whose first thread has ended; whether there was one.
+
+    Best effort: what cannot be looked at (no descriptor is left, say) is passed over.
+    """
+    found = _kill_headless_of(f"{path}/{_PROCS}")
+    try:
+        for folder, name in _below(path):
+            found = _kill_headless_of(f"{name}/{_PROCS}", folder) or found
+    except OSError:
+        pass
+    return found
+
+
+def _kill_headless_of(procs: str, folder: int | None = None) -> bool:
+    found = False
+    try:
+        pids = _read(procs, folder).split()
+    except OSError:
+        return False  # a threaded group lists none; its processes are in the list of the one above
+    for pid in pids:
+        try:
+            # /proc/<pid>/stat: after the name, which may hold anything but ends with the last bracket, the state.
+            if _read(f"/proc/{int(pid)}/stat").rpartition(b")")[2].split()[0] != b"Z":
+                continue
+            found = True
+            process = os.pidfd_open(int(pid))
+            try:
+                # Still listed: then what the descriptor names is the one that is here.
+                if pid in _read(procs, folder).split():
+                    signal.pidfd_send_signal(process, signal.SIGKILL)
+            finally:
+                os.close(process)
+        except OSError:
+            continue  # it is gone
+    return found
+
+
+def _below(path: str) -> Iterator[tuple[int, str]]:
+    """Every directory below `path`, deepest first: its name, and a descriptor of the directory that it is in.
+
+    One descriptor at a time: the groups that a job makes may be deeper than paths are long.  Raises OSError.
+    """
+    here = _enter(path)
+    try:
+        names: list[str] = []  # the way from `path` to here
+        left = [_folders(here)]  # of each directory on that way, here last: what was not visited yet
+        while left[-1] or names:
+            if not left[-1]:
+                left.pop()
+                here = _move(here, "..")
+                yield here, names.pop()
+                continue
+            name = left[-1].pop()
+            try:
+                here = _move(here, name)
+            except OSError:
+                yield here, name  # it is gone, or closed to us
+            else:
+                names.append(name)
+                left.append(_folders(here))
+    finally:
+        os.close(here)
+
+
 def _move(here: int, name: str) -> int:
     there = _enter(name, here)
     os.close(here)
     return there
 
 
-def _enter(name: str, folder: int | None) -> int:
-    """Open a directory to remove what is in it, also one that the job has closed to its own user."""
+def _enter(name: str, folder: int | None = None) -> int:
+    """Open a directory to see what is in it and to remove that, also one that the job has closed to its own user."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
     try:
         there = os.open(name, flags, dir_fd=folder)
@@ -177,14 +236,20 @@ def _enter(name: str, folder: int | None) -> int:
 
 
 def _folders(here: int) -> list[str]:
-    with os.scandir(here) as entries:
-        return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-
-
-def _read(path: str) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY)
     try:
-        return os.read(descriptor, 4096)
+        with os.scandir(here) as entries:
+            return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []  # it is gone, or no descriptor is left
+
+
+def _read(path: str, folder: int | None = None) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY, dir_fd=folder)
+    try:
+        said = b""
+        while more := os.read(descriptor, 65536):
+            said += more
+        return said
     finally:
         os.close(descriptor)
 
