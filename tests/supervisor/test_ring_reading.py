@@ -1,0 +1,310 @@
+"""Reading a ring file: beside writers that are faster, of files that are none, and between characters."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from crash_hosts import SUPPORT
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from ring_ground import Interrupted, check_chunk, everything, written
+from ring_sizes import EXAMPLES, FULL_EXAMPLES, FULL_ROUNDS, FULL_TIMEOUT_SECONDS, ROUNDS, TIMES, report
+
+import lastword.supervisor.output._ring as reading
+from lastword.supervisor import ErrorCode, OutputFault, SupervisorError
+from lastword.supervisor.output import SpoolState, read_header, read_ring
+from lastword.supervisor.output._ring import incomplete_tail
+from lastword.supervisor.shim import _ring as writing
+from lastword.supervisor.shim._ring import HEADER_BYTES, RingHeader, RingWriter, segment_of
+
+# --- a reader, and a writer that is faster ----------------------------------------------------------------------------
+
+
+meetings = given(
+    limit=st.integers(1, 60),
+    segment=st.integers(1, 24),
+    before=st.integers(0, 300),
+    between=st.lists(st.integers(0, 200), max_size=30),
+    cursor=st.integers(0, 300),
+    most=st.integers(1, 100),
+    kept=st.booleans(),
+)
+
+
+def meet(limit: int, segment: int, before: int, between: list[int], cursor: int, most: int, kept: bool) -> None:
+    """Read while `between` is written, before each read of the file so much."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        patch.object(writing, "_LEAST_SEGMENT", segment),
+        patch.object(writing, "_LARGEST_SEGMENT", segment),
+    ):
+        path = Path(folder, "ring")
+        writer = RingWriter(str(path), limit)
+        left = list(between)
+
+        def write(size: int) -> None:
+            writer.append(memoryview(written(writer.total, writer.total + size)))
+            writer.publish()
+
+        write(before)
+        system = Interrupted(lambda: write(left.pop()) if left else None)
+        cursor = min(cursor, before)
+        known = SpoolState.of(writer.header) if kept else None
+        with patch.object(reading, "os", system):
+            chunk = read_ring(path, known, cursor, most, terminal=False)
+            check_chunk(chunk, cursor)
+            assert system.opened == 0
+            assert before <= chunk.total <= writer.total
+            assert len(chunk.data) <= most
+            assert chunk.next_cursor > cursor or chunk.total == cursor
+        writer.close()
+
+
+@settings(max_examples=EXAMPLES)
+@meetings
+def test_one_who_is_overtaken_reads_nothing_wrong(
+    limit: int, segment: int, before: int, between: list[int], cursor: int, most: int, kept: bool
+) -> None:
+    """Whatever is written between two of the reader's calls: right bytes, exact gaps, and always some way forward."""
+    meet(limit, segment, before, between, cursor, most, kept)
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(FULL_TIMEOUT_SECONDS)
+def test_one_who_is_overtaken_reads_nothing_wrong_at_length() -> None:
+    """The same, at full count."""
+    check: Callable[[], None] = settings(max_examples=FULL_EXAMPLES)(meetings(meet))
+    check()
+    report(f"ring: {FULL_EXAMPLES} meetings of a reader with a writer between its calls")
+
+
+def test_one_who_is_always_overtaken_is_told_the_gap(tmp_path: Path) -> None:
+    """It does not starve: a writer that goes all round between two calls leaves a gap, and the next read goes on."""
+    writer = RingWriter(str(tmp_path / "ring"), 1_000)
+
+    def go_round() -> None:
+        writer.append(memoryview(written(writer.total, writer.total + 100_000)))
+        writer.publish()
+
+    go_round()
+    with patch.object(reading, "os", Interrupted(go_round)):
+        chunk = read_ring(tmp_path / "ring", None, 0, 50, terminal=False)
+        check_chunk(chunk, 0)
+        assert chunk.gap
+        assert not chunk.data
+    again = read_ring(tmp_path / "ring", None, chunk.next_cursor, 50, terminal=False)
+    check_chunk(again, chunk.next_cursor)
+    assert again.data
+    writer.close()
+
+
+def test_one_who_was_overtaken_begins_anew_well_above_the_base(tmp_path: Path) -> None:
+    """At the base it would be overtaken by the next few bytes again."""
+    limit = 64 << 20
+    writer = RingWriter(str(tmp_path / "ring"), limit)
+    block = memoryview(written(0, 1 << 20))
+    for _ in range(72):
+        writer.append(block)
+    writer.publish()
+    writes = [0, 10 << 20, 0]
+
+    def write() -> None:
+        for _ in range((writes.pop(0) if writes else 0) >> 20):
+            writer.append(block)
+        writer.publish()
+
+    with patch.object(reading, "os", Interrupted(write)):
+        chunk = read_ring(tmp_path / "ring", None, 0, 100, terminal=False)
+    assert chunk.start == writer.base + (8 << 20)
+    writer.close()
+
+
+def run_rounds(folder: Path, rounds: int) -> str:
+    """A real writer in each, and two ways of reading beside it: from the start, and anywhere."""
+    reads = overtaken = read = 0
+    for number in range(rounds):
+        chance = random.Random(number)
+        limit = chance.choice((100, 1 << 20, 3_000_001, 8 << 20))
+        total = TIMES * (limit + segment_of(limit))
+        path = folder / str(number)
+        shims = str(Path(reading.__file__).parents[1])
+        command = [sys.executable, "-I", str(SUPPORT / "ring_writer.py"), shims, str(path), str(limit), str(total)]
+        with subprocess.Popen([*command, str(number)]) as process:
+            cursor, over = 0, False
+            while not over:
+                over = process.poll() is not None
+                end = _total(path)
+                anywhere = chance.randrange(end + 1)
+                check_chunk(read_ring(path, None, anywhere, 1 << chance.randrange(21), terminal=False), anywhere)
+                chunk = read_ring(path, None, cursor, 1 << chance.randrange(21), terminal=False)
+                check_chunk(chunk, cursor)
+                read += len(chunk.data)
+                overtaken += chunk.gap
+                reads += 2 * (end > 0)
+                cursor = chunk.next_cursor
+        assert process.returncode == 0
+        for chunk in everything(path, None, terminal=False, cursor=cursor):
+            read += len(chunk.data)
+        header = read_header(path)
+        assert header is not None
+        assert (header.total, header.end - header.base, header.sealed, header.fault) == (total, limit, True, None)
+        assert path.stat().st_size == HEADER_BYTES + header.capacity
+        path.unlink()
+    return f"ring: {rounds} real writers, {reads} reads beside them, {overtaken} gaps, {read >> 20} MiB read and right"
+
+
+def _total(path: Path) -> int:
+    header = read_header(path)
+    return 0 if header is None else header.total
+
+
+def test_beside_a_real_writer_no_byte_is_wrong(tmp_path: Path) -> None:
+    """Another process goes round eight times, its calls interrupted by a signal all the time."""
+    run_rounds(tmp_path, ROUNDS)
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(FULL_TIMEOUT_SECONDS)
+def test_beside_real_writers_no_byte_is_wrong(tmp_path: Path) -> None:
+    """The same, at full count."""
+    report(run_rounds(tmp_path, FULL_ROUNDS))
+
+
+# --- what is read -----------------------------------------------------------------------------------------------------
+
+
+def _file(path: Path, data: bytes) -> None:
+    writer = RingWriter(str(path), 100)
+    writer.append(memoryview(data))
+    writer.seal(proven=False)
+    writer.close()
+
+
+def _link(path: Path) -> None:
+    _file(path.with_name("other"), b"abc")
+    path.symlink_to(path.with_name("other"))
+
+
+def _without_bytes(path: Path) -> None:
+    _file(path, b"abc")
+    os.truncate(path, HEADER_BYTES + 2)
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "empty": Path.touch,
+    "foreign": lambda path: path.write_bytes(b"somebody else's" * 1_000),
+    "impossible": lambda path: path.write_bytes(RingHeader(limit=5, base=7, total=3).pack()),
+    "without a limit": lambda path: path.write_bytes(RingHeader(limit=0, total=3).pack()),
+    "cut short": _without_bytes,
+    "a folder": Path.mkdir,
+    "a link": _link,
+    "a pipe": os.mkfifo,
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_is_no_sound_ring_is_told(kind: str, terminal: bool, tmp_path: Path) -> None:
+    """Typed, at once, and without a path; never wrong bytes."""
+    DAMAGE[kind](path := tmp_path / "ring")
+    with pytest.raises(SupervisorError) as caught:
+        read_ring(path, SpoolState(total=3), 0, 10, terminal=terminal)
+    assert caught.value.code is ErrorCode.SPOOL_CORRUPT
+    assert str(tmp_path) not in str(caught.value)
+
+
+def test_no_file_is_an_empty_ring_unless_something_was_kept(tmp_path: Path) -> None:
+    """Nobody has written yet; nothing could be kept; or it is gone."""
+    path = tmp_path / "ring"
+    for known in (None, SpoolState()):
+        chunk = read_ring(path, known, 0, 10, terminal=False)
+        assert (chunk.data, chunk.total, chunk.ended, chunk.omitted) == (b"", 0, False, None)
+    fault = OutputFault(offset=0, code="ENOSPC")
+    chunk = read_ring(path, SpoolState(total=9, fault=fault), 4, 10, terminal=True)
+    assert (chunk.omitted, chunk.next_cursor, chunk.ended, chunk.output_error) == ((4, 9), 9, True, fault)
+    for terminal in (True, False):
+        with pytest.raises(SupervisorError) as caught:
+            read_ring(path, SpoolState(total=9), 4, 10, terminal=terminal)
+        assert caught.value.code is ErrorCode.SPOOL_CORRUPT
+
+
+def test_cursors_beyond_the_total_are_refused(tmp_path: Path) -> None:
+    """The header's while it runs, the record's at the end."""
+    _file(path := tmp_path / "ring", b"abc")
+    assert read_ring(path, None, 3, 10, terminal=False).data == b""
+    for known, terminal, total in ((None, False, 3), (SpoolState(total=2), True, 2), (SpoolState(total=7), False, 7)):
+        with pytest.raises(SupervisorError) as caught:
+            read_ring(path, known, total + 1, 10, terminal=terminal)
+        assert caught.value.code is ErrorCode.CURSOR_AHEAD
+
+
+def test_the_record_judges_where_its_header_lags(tmp_path: Path) -> None:
+    """The last header could not be written: what was told is what is read.  What the header gave up is given up."""
+    path = tmp_path / "ring"
+    writer = RingWriter(str(path), 100)
+    writer.append(memoryview(written(0, 50)))
+    writer.publish()
+    writer.append(memoryview(written(50, 90)))
+    writer.close()
+    chunk = read_ring(path, SpoolState(total=90), 0, 1_000, terminal=True)
+    check_chunk(chunk, 0)
+    assert (len(chunk.data), chunk.ended) == (90, True)
+    chunk = read_ring(path, SpoolState(total=95, fault=OutputFault(offset=80, code="EIO")), 0, 1_000, terminal=False)
+    assert (len(chunk.data), chunk.total, chunk.output_error) == (80, 95, OutputFault(offset=80, code="EIO"))
+    _file(other := tmp_path / "other", written(0, 300))
+    chunk = read_ring(other, SpoolState(total=300, base=120), 130, 1_000, terminal=True)
+    check_chunk(chunk, 130)
+    assert (chunk.omitted, len(chunk.data)) == ((130, 200), 100)
+
+
+@settings(max_examples=EXAMPLES)
+@given(st.one_of(st.binary(max_size=8), st.text(max_size=4).map(lambda text: text.encode()[:-1])))
+@example(b"\xe2\x82")
+@example(b"\xf0\x9f\x98")
+@example(b"\xed\xa0")
+@example(b"\xe0\x80")
+@example(b"\xf4\x90")
+@example(b"\xf5")
+@example(b"\xc1")
+@example(b"a\xff")
+def test_a_tail_is_what_can_still_become_a_character(data: bytes) -> None:
+    """Exactly where some bytes make one character of it."""
+    expected = [back for back in (1, 2, 3) if back <= len(data) and _can_become_one(data[-back:])]
+    assert incomplete_tail(data) == (expected[0] if expected else 0)
+
+
+def _can_become_one(tail: bytes) -> bool:
+    first = (0x80, 0x90, 0xA0)  # one of each range that a second byte may have to be in
+    for rest in ((a, *(0x80,) * more) for a in first for more in range(3)):
+        try:
+            if len((tail + bytes(rest)).decode()) == 1:
+                return True
+        except UnicodeDecodeError:
+            continue
+    return False
+
+
+def test_chunks_end_between_characters(tmp_path: Path) -> None:
+    """At `max_bytes` and at the live end, unless the beginning of one is all there is; at the end all is told."""
+    path = tmp_path / "ring"
+    writer = RingWriter(str(path), 100)
+    writer.append(memoryview(b"ab\xe2\x82"))
+    writer.publish()
+
+    def data(cursor: int, most: int, *, terminal: bool = False) -> bytes:
+        return read_ring(path, SpoolState.of(writer.header), cursor, most, terminal=terminal).data
+
+    assert [data(0, most) for most in (1, 2, 3, 4, 9)] == [b"a", b"ab", b"ab", b"ab", b"ab"]
+    assert [data(2, 9), data(2, 1), data(0, 9, terminal=True)] == [b"\xe2\x82", b"\xe2", b"ab\xe2\x82"]
+    writer.append(memoryview(b"\xacc\xff"))
+    writer.publish()
+    assert [data(0, 4), data(0, 5), data(0, 9)] == [b"ab", b"ab\xe2\x82\xac", b"ab\xe2\x82\xacc\xff"]
+    writer.close()
