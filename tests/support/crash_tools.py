@@ -14,10 +14,14 @@ import pytest
 
 def need(tool: str, *trial: str) -> None:
     """Go on if the command `trial` works; else fail where CI=true, and skip elsewhere, saying what is missing."""
-    lack = _lack(trial)
+    without(tool, "a fault of the real disk", _lack(trial))
+
+
+def without(tool: str, matter: str, lack: str | None) -> None:
+    """Go on if there is no `lack`; else fail or skip, saying that `matter` was not tested."""
     if lack is None:
         return
-    words = f"{tool} does not work here, so a fault of the real disk was NOT tested: {lack}"
+    words = f"{tool} does not work here, so {matter} was NOT tested: {lack}"
     if os.environ.get("CI", "").lower() == "true":
         pytest.fail(words)
     pytest.skip(words)

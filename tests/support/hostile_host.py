@@ -1,0 +1,211 @@
+"""A host whose jobs are hostile: it starts one, has it ended in some way, and looks at once who is left.
+
+Rules
+- It looks in the very step in which the outcome is returned: nobody gets a moment to vanish.
+- What is our own is told from what is the job's by the kernel's word alone: the helper is the host's child that is no
+  job, and its forks have its command line.  (A job that is forked and not yet executed has it, too; it cannot stay so.)
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import anyio
+from hostile_lives import Life
+from hostile_pens import Seen, pen_of
+from hostile_tiers import launcher_of
+
+from lastword.notifier import Owner
+from lastword.supervisor import (
+    Limits,
+    Outcome,
+    Process,
+    StopMode,
+    Supervisor,
+    SupervisorError,
+    open_supervisor,
+)
+
+SESSION = UUID("0192f0c1-2345-7abc-8def-0123456789ab")
+OWNER = Owner(session_id=SESSION, loop_id=UUID("0192f0c1-2345-7abc-8def-00000000000a"))
+LIMITS = Limits(grace_seconds=0.3, running_per_loop=64, running_per_session=64)
+
+JOBS = Path(__file__).parent / "hostile_jobs.py"
+
+# Long enough for some jobs to be ready, too short for others: both are wanted.
+TIMEOUT_SECONDS = 0.25
+
+# Shims and zygote leave by themselves; it only ends a wait for one that does not.
+HELPERS_SECONDS = 5.0
+
+
+class Eyes:
+    """Sees who is in the host's pen."""
+
+    def __init__(self, life: Life) -> None:
+        self._pen = pen_of(life.pen)
+        self._helper: tuple[str, ...] | None = None
+
+    def left(self) -> list[str]:
+        """Everybody but the host and its helpers."""
+        members = [seen for seen in self._pen.members() if seen.pid != os.getpid()]
+        zygotes = {seen.pid for seen in members if self._is_zygote(seen)}
+        return [str(seen) for seen in members if not self._is_helper(seen, zygotes)]
+
+    def helpers(self) -> list[Seen]:
+        """The helpers alone."""
+        members = [seen for seen in self._pen.members() if seen.pid != os.getpid()]
+        zygotes = {seen.pid for seen in members if self._is_zygote(seen)}
+        return [seen for seen in members if self._is_helper(seen, zygotes)]
+
+    async def helpers_leave(self) -> list[str]:
+        """Nobody at all but the host: who has not left in time."""
+        with anyio.move_on_after(HELPERS_SECONDS):
+            while any(seen.pid != os.getpid() for seen in self._pen.members()):  # noqa: ASYNC110 -- nobody is there to set an event
+                await anyio.sleep(0.002)
+        return [str(seen) for seen in self._pen.members() if seen.pid != os.getpid()]
+
+    def _is_zygote(self, seen: Seen) -> bool:
+        if seen.parent != os.getpid():
+            return False
+        if self._helper is None and "shim" in " ".join(seen.command) and JOBS.name not in " ".join(seen.command):
+            self._helper = seen.command
+        return seen.command == self._helper or (seen.exiting and not seen.command)
+
+    def _is_helper(self, seen: Seen, zygotes: set[int]) -> bool:
+        if seen.pid in zygotes or (self._helper is not None and seen.command == self._helper):
+            return True
+        # A shim that is just leaving has no command line any more; nothing of a job is a zygote's child.
+        return seen.exiting and not seen.command and seen.parent in zygotes
+
+
+def job(life: Life, mode: str) -> list[str]:
+    """The command line of the script's job."""
+    name, *arguments = life.script["job"]
+    filled = [life.pen.get("path", "/nonexistent") if argument == "PEN" else argument for argument in arguments]
+    return [sys.executable, "-IS", str(JOBS), name, mode, *filled]
+
+
+async def is_ready(process: Process) -> None:
+    """Until the job has said so."""
+    while b"ready\n" not in (chunk := await process.read_output(0, 1 << 16)).data:
+        assert not chunk.ended, f"ended, and never was ready: {chunk.data!r}"
+        await process.wait_output(chunk.total)
+
+
+def facts_of(outcome: Outcome | None) -> dict[str, Any]:
+    """What is told of an outcome."""
+    if outcome is None:
+        return {"state": None}
+    return {
+        "state": outcome.state.name,
+        "reason": outcome.reason.name,
+        "exit_code": outcome.exit_code,
+        "signal": outcome.signal,
+        "survivors": outcome.survivors,
+        "proven": outcome.proven,
+        "containment": outcome.containment.name,
+        "diagnostic": outcome.diagnostic,
+    }
+
+
+def play(life: Life) -> None:
+    """The script's `endings` of its `job`, one after the other; then closing, and SIGKILL to itself, where wanted."""
+    anyio.run(_play, life, backend=life.backend)
+
+
+async def _play(life: Life) -> None:
+    eyes = Eyes(life)
+    endings: list[str] = life.script["endings"]
+    launcher = launcher_of(life.containment)
+    with anyio.fail_after(life.seconds - 5):
+        async with open_supervisor(None, session_id=SESSION, limits=LIMITS, launcher=launcher) as supervisor:
+            for ending in endings:
+                if ending in ENDINGS:
+                    facts = await ENDINGS[ending](supervisor, life, eyes)
+                    life.say("ended", ending=ending, **facts)
+            closing: dict[str, Process] = {}
+            if "close" in endings:
+                closing["close"] = await supervisor.start(job(life, "stay"), owner=OWNER)
+                await is_ready(closing["close"])
+            if "keep close" in endings:
+                closing["keep close"] = await supervisor.start(job(life, "exit"), owner=OWNER, survivors="keep")
+                await closing["keep close"].wait()
+        left = eyes.left()
+        for ending, process in closing.items():
+            life.say("ended", ending=ending, left=left, **facts_of(process.outcome))
+        if not left:
+            life.say("closed", helpers=await eyes.helpers_leave())
+        if "host" in endings:
+            async with open_supervisor(None, session_id=SESSION, limits=LIMITS, launcher=launcher) as supervisor:
+                await is_ready(await supervisor.start(job(life, life.script.get("mode", "stay")), owner=OWNER))
+                if life.script.get("keep", True):
+                    await (await supervisor.start(job(life, "exit"), owner=OWNER, survivors="keep")).wait()
+                eyes.left()
+                life.say("dying", jobs=len(eyes.left()))
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def abandon(life: Life) -> None:
+    """Start the script's job with nobody to keep it, and leave as soon as it is ready."""
+    with subprocess.Popen(job(life, life.script["mode"]), stdout=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout is not None
+        while (line := process.stdout.readline()) != b"ready\n":
+            assert line, "ended, and never was ready"
+        if life.script["mode"] == "exit":
+            process.wait()
+        os._exit(0)
+
+
+async def _stopped(supervisor: Supervisor, life: Life, eyes: Eyes, mode: StopMode) -> dict[str, Any]:
+    process = await supervisor.start(job(life, "stay"), owner=OWNER)
+    await is_ready(process)
+    try:
+        outcome = await process.stop(mode)
+    except SupervisorError as error:
+        return {"left": eyes.left(), "state": None, "error": str(error)}
+    return {"left": eyes.left(), **facts_of(outcome)}
+
+
+async def _terminated(supervisor: Supervisor, life: Life, eyes: Eyes) -> dict[str, Any]:
+    return await _stopped(supervisor, life, eyes, StopMode.TERMINATE)
+
+
+async def _killed(supervisor: Supervisor, life: Life, eyes: Eyes) -> dict[str, Any]:
+    return await _stopped(supervisor, life, eyes, StopMode.KILL)
+
+
+async def _timed_out(supervisor: Supervisor, life: Life, eyes: Eyes) -> dict[str, Any]:
+    process = await supervisor.start(job(life, "stay"), owner=OWNER, timeout=TIMEOUT_SECONDS)
+    outcome = await process.wait()
+    return {"left": eyes.left(), **facts_of(outcome)}
+
+
+async def _exited(supervisor: Supervisor, life: Life, eyes: Eyes) -> dict[str, Any]:
+    process = await supervisor.start(job(life, "exit"), owner=OWNER)
+    outcome = await process.wait()
+    return {"left": eyes.left(), **facts_of(outcome)}
+
+
+async def _kept(supervisor: Supervisor, life: Life, eyes: Eyes) -> dict[str, Any]:
+    """Survivors are kept, and stopped later; `kept` is how many there were."""
+    process = await supervisor.start(job(life, "exit"), owner=OWNER, survivors="keep")
+    outcome = await process.wait()
+    kept = len(eyes.left())
+    assert await process.stop() is outcome
+    return {"left": eyes.left(), "kept": kept, **facts_of(outcome)}
+
+
+ENDINGS = {
+    "terminate": _terminated,
+    "kill": _killed,
+    "timeout": _timed_out,
+    "exit": _exited,
+    "keep": _kept,
+}
