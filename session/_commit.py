@@ -10,11 +10,12 @@ Theory
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from enum import Enum
 from uuid import UUID
+
+import anyio
 
 from ..notifier import JournalFencedError, LastwordError, RecordKind
 from ..notifier._crashpoints import CrashPoint, reached
@@ -36,6 +37,12 @@ class Placement(Enum):
     FULL = "full"
     """Its loop's window has no room: it waits in the journal."""
 
+    COMING = "coming"
+    """There is room, and whether it is next is being looked up; one of the others follows."""
+
+    UNREAD = "unread"
+    """There is room, and the journal could not be read: it comes when it can be."""
+
     CLOSED = "closed"
     """Its loop was open here, and is closed."""
 
@@ -47,6 +54,27 @@ class Placement(Enum):
 
     SETTLED = "settled"
     """It had been consumed before it came; it reaches no loop."""
+
+
+class Awaited:
+    """A notification that somebody wants to know the placement of."""
+
+    def __init__(self) -> None:
+        self.placement: Placement | None = None
+        self.askers = 0
+        self._final = anyio.Event()
+
+    def becomes(self, placement: Placement) -> None:
+        """Note what has become of it."""
+        self.placement = placement
+        if placement is not Placement.COMING:
+            self._final.set()
+
+    async def settled(self) -> Placement | None:
+        """Where it is, as soon as that is known; None if its row was never handled."""
+        if self.placement is Placement.COMING:
+            await self._final.wait()
+        return self.placement
 
 
 class CommitHandler:
@@ -62,8 +90,8 @@ class CommitHandler:
         self._post = post
         self._recovered = recovered
         self._closed_loops: set[UUID] = set()
-        self._awaited: Counter[UUID] = Counter()
-        self._placements: dict[UUID, Placement] = {}
+        self._awaited: dict[UUID, Awaited] = {}
+        self._coming: dict[UUID, Inbox] = {}  # of what is awaited: see `Placement.COMING`
         self._offered: dict[UUID, UUID | None] = {}  # by command: the loop that it was handed out on
         self._failing: set[Inbox] = set()
         self._fence = 0
@@ -98,11 +126,13 @@ class CommitHandler:
                 if inbox is not None:
                     inbox.loaded(step.records, more=step.more)
                     self.load(inbox)
+                    self._place_coming(inbox)
             case LoadFailed():
                 inbox = self._of(step.loop_id, step.ticket)
                 if inbox is not None:
                     inbox.load_failed()
                     self._failing.add(inbox)
+                    self._answer_coming(inbox, Placement.UNREAD)
             case Fenced():
                 self.fence(step.error)
             case Readable():
@@ -111,17 +141,32 @@ class CommitHandler:
                 self._recovered()
 
     def _committed(self, step: Committed) -> None:
-        record = step.record
-        self.hub.handle(record)
-        if record.consumes is not None:
+        for follow_up in (self._broadcast, self._consume, self._notify):
+            try:
+                follow_up(step)
+            except Exception:
+                # What a subscriber's side does wrong must not keep a notice from its loop.
+                logger.exception("a part of a step of the commit handler failed, at sequence %d", step.record.seq)
+
+    def _broadcast(self, step: Committed) -> None:
+        self.hub.handle(step.record)
+
+    def _consume(self, step: Committed) -> None:
+        if step.record.consumes is not None:
             reached(CrashPoint.ACK_COMMITTED)
-            self._settle(record.consumes, record.loop_id)
+            self._settle(step.record.consumes, step.record.loop_id)
+
+    def _notify(self, step: Committed) -> None:
+        record = step.record
         if record.kind is RecordKind.COMMAND and record.loop_id is not None:
             reached(CrashPoint.NOTIFICATION_APPENDED)
             inbox = self.inboxes.get(record.loop_id)
             placement = self._place(step, inbox)
-            if record.record_id in self._awaited:
-                self._placements[record.record_id] = placement
+            awaited = self._awaited.get(record.record_id)
+            if awaited is not None:
+                awaited.becomes(placement)
+                if placement is Placement.COMING and inbox is not None:
+                    self._coming[record.record_id] = inbox
 
     def _retry_loads(self) -> None:
         """The journal works again: whoever waits for rows gets them without waiting for a backoff."""
@@ -139,12 +184,33 @@ class CommitHandler:
         if inbox.offer(step.record):
             return Placement.OFFERED
         self.load(inbox)
-        return Placement.FULL
+        return Placement.FULL if inbox.window.full else Placement.COMING
+
+    def _place_coming(self, inbox: Inbox) -> None:
+        """Rows have come: say of what was coming to this loop whether it is among them."""
+        window = inbox.window
+        for command_id in [command_id for command_id, where in self._coming.items() if where is inbox]:
+            if window.holds(command_id):
+                self._answer(command_id, Placement.OFFERED)
+            elif window.full:
+                self._answer(command_id, Placement.FULL)
+            elif not window.loading:
+                self._answer(command_id, Placement.UNREAD)  # nothing more will come, so nobody may wait for it
+
+    def _answer_coming(self, inbox: Inbox, placement: Placement) -> None:
+        for command_id in [command_id for command_id, where in self._coming.items() if where is inbox]:
+            self._answer(command_id, placement)
+
+    def _answer(self, command_id: UUID, placement: Placement) -> None:
+        del self._coming[command_id]
+        self._awaited[command_id].becomes(placement)
 
     def _settle(self, command_id: UUID, consumer: UUID | None) -> None:
         """Free the slot, in the consumer's own loop, or wherever it is where the consumer names none."""
         if command_id in self._offered and settles(consumer, self._offered[command_id]):
             del self._offered[command_id]
+        if command_id in self._coming and settles(consumer, self._coming[command_id].owner.loop_id):
+            self._answer(command_id, Placement.SETTLED)
         for inbox in [self.inboxes.get(consumer)] if consumer is not None else list(self.inboxes.values()):
             if inbox is not None:
                 inbox.window.settle(command_id)
@@ -176,6 +242,7 @@ class CommitHandler:
             del self.inboxes[inbox.owner.loop_id]
             self._failing.discard(inbox)
             self._closed_loops.add(inbox.owner.loop_id)
+            self._answer_coming(inbox, Placement.CLOSED)
 
     def handed_out(self, record: Record) -> bool:
         """Note that a row is handed out; whether it may have been before, here or by an earlier incarnation."""
@@ -186,16 +253,17 @@ class CommitHandler:
     # --- answers
 
     @contextmanager
-    def awaiting(self, command_id: UUID) -> Generator[Callable[[], Placement | None]]:
+    def awaiting(self, command_id: UUID) -> Generator[Awaited]:
         """Keep what becomes of the notification when its row is handled, for as long as somebody wants to know."""
-        self._awaited[command_id] += 1
+        awaited = self._awaited.setdefault(command_id, Awaited())
+        awaited.askers += 1
         try:
-            yield lambda: self._placements.get(command_id)
+            yield awaited
         finally:
-            self._awaited[command_id] -= 1
-            if not self._awaited[command_id]:
+            awaited.askers -= 1
+            if not awaited.askers:
                 del self._awaited[command_id]
-                self._placements.pop(command_id, None)
+                self._coming.pop(command_id, None)
 
     # --- the end
 

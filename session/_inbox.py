@@ -83,6 +83,10 @@ class Inbox:
         """Settle a row of this loop."""
         await self._desk.consume(command_id, self.owner.loop_id)
 
+    def ask(self) -> None:
+        """Have rows read that could not be read before, for a holder that does not wait."""
+        self._desk.load(self)
+
     async def wait(self) -> None:
         """Return when something has changed; where the window could not be read, try again after a pause."""
         changed = self.changed

@@ -131,10 +131,12 @@ class Loop:
     def receive_nowait(self) -> Notice:
         """The next notice if one is on offer, else `anyio.WouldBlock`.  Sync; else as `receive`.
 
-        A loop that was just opened has not seen the journal yet: its first rows come in a moment.
+        A loop that was just opened has not seen the journal yet: its first rows come in a moment.  A journal that could
+        not be read is asked again by each call.
         """
         notice = self._take()
         if notice is None:
+            self._inbox.ask()
             raise anyio.WouldBlock
         return notice
 

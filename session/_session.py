@@ -139,16 +139,16 @@ class Session:
         ACCEPTED: it is new, and on offer.  DUPLICATE: the journal has it, or its consumption, already.  Raises
         `ProcessLifecycleValidationError` and `ProcessNotificationOwnerMismatchError` (nothing was written),
         `IdempotencyCollisionError` (another payload has its id), and, where it is durable but its loop cannot take it
-        now, `LoopNotFoundError`, `ProcessNotificationDeliveryStoppedError` (full or closed) or
-        `ProcessNotificationUnsupportedError`.
+        now, `LoopNotFoundError`, `ProcessNotificationDeliveryStoppedError` (full, closed, or the journal cannot be
+        read) or `ProcessNotificationUnsupportedError`.
         """
         check_type("notification", notification, ProcessCompletionNotification)
         notification.validate()
         check_owner(notification.session_id, self.session_id)
         record = notification_record(notification)
-        with self._core.handler.awaiting(notification.command_id) as placement:
+        with self._core.handler.awaiting(notification.command_id) as awaited:
             result = await self._core.publish(record)
-            return Disposition.DUPLICATE if isinstance(result, Duplicate) else _answer(placement())
+            return Disposition.DUPLICATE if isinstance(result, Duplicate) else _answer(await awaited.settled())
 
     async def publish_process_lifecycle(self, event: ProcessEvent) -> None:
         """Make the event durable and broadcast it; a retry with the same bytes changes nothing.
@@ -283,5 +283,10 @@ def _answer(placement: Placement | None) -> Disposition:
             raise ProcessNotificationUnsupportedError("the loop takes no notices; the notification waits")
         case Placement.CLOSED:
             raise ProcessNotificationDeliveryStoppedError("the loop is closed; the notification waits in the journal")
-        case Placement.FULL | None:
+        case Placement.FULL:
             raise ProcessNotificationDeliveryStoppedError("the loop is full; the notification waits in the journal")
+        case Placement.UNREAD | Placement.COMING | None:
+            raise ProcessNotificationDeliveryStoppedError(
+                "it is not known whether the loop has it on offer yet, for the journal could not be read back; the "
+                "notification waits in the journal"
+            )

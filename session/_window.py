@@ -35,6 +35,20 @@ class Window:
         return len(self._slots)
 
     @property
+    def full(self) -> bool:
+        """Whether every slot is taken."""
+        return len(self._slots) >= self.capacity
+
+    @property
+    def loading(self) -> bool:
+        """Whether rows have been asked for and have not come yet."""
+        return self._loading
+
+    def holds(self, command_id: UUID) -> bool:
+        """Whether the row is in the window, queued or received."""
+        return command_id in self._by_command
+
+    @property
     def stuck(self) -> bool:
         """Whether every slot has been received and none acknowledged: nothing can move until one is."""
         return len(self._received) == self.capacity
@@ -63,7 +77,7 @@ class Window:
 
     def offer(self, record: Record) -> bool:
         """A row has become pending; whether it is in the window now."""
-        if self._more or len(self._slots) >= self.capacity:
+        if self._more or self.full:
             self._more = True
             return False
         self._put(record)
@@ -95,6 +109,8 @@ class Window:
         return True
 
     def _put(self, record: Record) -> None:
+        if record.seq <= self._after:
+            return  # it has been here: told once more after a fault, it must not be in two hands, or come back settled
         self._after = record.seq
         self._slots[record.seq] = record
         self._by_command[record.record_id] = record.seq

@@ -8,6 +8,7 @@ from typing import cast
 from uuid import UUID
 
 import anyio
+import attrs
 import pytest
 from session_values import LOOP_A, MAIN, SESSION, Job
 
@@ -17,6 +18,7 @@ from lastword.session import EventFilter
 from lastword.session._commit import CommitHandler, Placement
 from lastword.session._inbox import Inbox
 from lastword.session._keeper import Committed, Fenced, Load, Loaded, LoadFailed, Step
+from lastword.session._records import consumption_record
 from lastword.session._window import Window
 from lastword.session.journal import Record
 
@@ -54,6 +56,11 @@ class Bench:
             consumes=new.consumes,
             public=new.public,
         )
+
+    def consumption(self, job: Job, loop_id: UUID | None) -> Record:
+        row = self.row(job)
+        new = consumption_record(job.ids.command, loop_id)
+        return attrs.evolve(row, record_id=new.record_id, kind=new.kind, loop_id=loop_id, consumes=new.consumes)
 
     def apply(self, *steps: Step) -> None:
         self.steps.extend(steps)
@@ -128,12 +135,12 @@ def test_a_placement_is_kept_while_somebody_waits_for_it() -> None:
     bench.apply(Loaded(MAIN, inbox, [], more=False))
     one, two = Job(), Job()
     with bench.handler.awaiting(one.ids.command) as first, bench.handler.awaiting(one.ids.command) as again:
-        assert first() is None
+        assert first.placement is None
         bench.apply(Committed(bench.row(one), pending=True), Committed(bench.row(two), pending=True))
         inbox.window.settle(one.ids.command)
-        assert (first(), again()) == (Placement.OFFERED, Placement.OFFERED)
+        assert {awaited.placement for awaited in (first, again)} == {Placement.OFFERED}
     with bench.handler.awaiting(two.ids.command) as nothing:
-        assert nothing() is None
+        assert nothing.placement is None
 
 
 async def test_a_fence_ends_every_loop_and_feed() -> None:
@@ -180,3 +187,86 @@ async def test_a_pause_that_is_taken_is_that_of_its_failures() -> None:
             await inbox.wait()
         assert bench.pauses[-1] == failures
         assert len(bench.posted) == failures + 1
+
+
+def _opened_in_front_of(bench: Bench, *, capacity: int) -> Inbox:
+    """A loop whose rows have not been read, for the journal could not be."""
+    inbox = bench.open(capacity=capacity)
+    bench.apply(LoadFailed(MAIN, inbox))
+    return inbox
+
+
+async def test_a_loop_is_full_only_where_it_is() -> None:
+    """There is room, and what waits in front of it is not known: the answer waits for the look, and is the truth."""
+    for older, more, expected in (
+        (0, False, Placement.OFFERED),
+        (1, False, Placement.OFFERED),
+        (2, True, Placement.FULL),
+    ):
+        bench = Bench()
+        rows = [bench.row(Job()) for _ in range(older)]
+        inbox = _opened_in_front_of(bench, capacity=2)
+        job = Job()
+        with bench.handler.awaiting(job.ids.command) as awaited:
+            row = bench.row(job)
+            bench.apply(Committed(row, pending=True))
+            assert awaited.placement is Placement.COMING
+            bench.apply(Loaded(MAIN, inbox, [*rows, row][:2], more=more))
+            with anyio.fail_after(30):
+                assert await awaited.settled() is expected
+
+
+async def test_an_answer_that_waits_for_a_look_does_not_wait_for_ever() -> None:
+    """The look fails, the loop is closed, the row is settled, or is not where it should be: all of them are answers."""
+    job = Job()
+    closed = JournalFencedError("over")
+    ends: list[tuple[Placement, Callable[[Bench, Inbox], object]]] = [
+        (Placement.UNREAD, lambda bench, inbox: bench.apply(LoadFailed(MAIN, inbox))),
+        (Placement.UNREAD, lambda bench, inbox: bench.apply(Loaded(MAIN, inbox, [], more=False))),
+        (Placement.CLOSED, lambda bench, inbox: inbox.end(lambda: closed)),
+        (Placement.CLOSED, lambda bench, inbox: bench.apply(Fenced(closed))),
+        (Placement.SETTLED, lambda bench, inbox: bench.apply(Committed(bench.consumption(job, MAIN), pending=False))),
+        (Placement.SETTLED, lambda bench, inbox: bench.apply(Committed(bench.consumption(job, None), pending=False))),
+    ]
+    for expected, end in ends:
+        bench = Bench()
+        inbox = _opened_in_front_of(bench, capacity=2)
+        with bench.handler.awaiting(job.ids.command) as awaited:
+            bench.apply(Committed(bench.row(job), pending=True))
+            bench.apply(Committed(bench.consumption(job, LOOP_A), pending=False))
+            assert awaited.placement is Placement.COMING
+            end(bench, inbox)
+            with anyio.fail_after(30):
+                assert await awaited.settled() is expected
+        assert not bench.handler._coming  # pyright: ignore[reportPrivateUsage]  # nothing is kept for nobody
+
+
+def test_who_asks_no_more_is_forgotten_while_the_look_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    """A cancelled producer leaves nothing behind that the look's answer could stumble over."""
+    bench = Bench()
+    inbox = _opened_in_front_of(bench, capacity=2)
+    row = bench.row(job := Job())
+    with bench.handler.awaiting(job.ids.command):
+        bench.apply(Committed(row, pending=True))
+    bench.apply(Loaded(MAIN, inbox, [row], more=False))
+    assert inbox.window.held == 1
+    assert not caplog.records
+
+
+def test_what_a_subscriber_does_wrong_keeps_no_notice_from_its_loop(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broadcast of a row fails in a way that nobody foresaw; its notice and its consumption are told."""
+    bench = Bench()
+    inbox = bench.open()
+    bench.apply(Loaded(MAIN, inbox, [], more=False))
+
+    def broken(_: Record) -> None:
+        raise RuntimeError("nobody foresaw this")
+
+    monkeypatch.setattr(bench.handler.hub, "handle", broken)
+    bench.apply(Committed(bench.row(job := Job()), pending=True))
+    assert inbox.window.held == 1
+    bench.apply(Committed(bench.consumption(job, MAIN), pending=False))
+    assert inbox.window.held == 0
+    assert "commit handler failed" in caplog.text

@@ -6,11 +6,12 @@ import random
 import sys
 import threading
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import anyio
 import attrs
 import pytest
+from anyio.lowlevel import checkpoint
 from manual_clock import ManualClock
 from session_ground import FaultyJournal, Ground
 from session_values import LOOP_A, MAIN, SESSION, Job
@@ -25,6 +26,7 @@ from lastword.notifier import (
     JournalUnavailableError,
     LifecycleKind,
     NewRecord,
+    ProcessNotificationDeliveryStoppedError,
     ProcessNotificationOwnerMismatchError,
     ProcessState,
     RecordKind,
@@ -32,6 +34,7 @@ from lastword.notifier import (
     SecondTerminalError,
 )
 from lastword.session import EventFilter, LoopScope, SessionObserver
+from lastword.session.journal import Record
 
 EVERYTHING = EventFilter(enduring=LoopScope.all())
 
@@ -151,6 +154,74 @@ async def test_a_window_that_could_not_be_read_is_filled_by_the_next_commit(grou
         await session.deliver(Job(LOOP_A).end_unit())
         await session.loops()
         assert loop.receive_nowait().notification == waiting.notification()
+
+
+async def test_an_empty_loop_is_not_full_because_its_first_look_failed(ground: Ground) -> None:
+    """The journal was down when the loop was opened: what comes when it is back is accepted, and on offer."""
+    journal = FaultyJournal(ground.journal())
+    for waiting in (0, 1, 2):
+        async with ground.open(journal=journal) as session:
+            for _ in range(waiting):
+                await session.deliver(Job().end_unit())
+            journal.down = True
+            loop = session.open_loop(capacity=2)
+            with pytest.raises(JournalUnavailableError):
+                await session.loops()
+            journal.down = False
+            job = Job()
+            with anyio.fail_after(30):
+                if waiting < 2:
+                    assert await session.notify_process_completion(job.notification()) is Disposition.ACCEPTED
+                else:
+                    with pytest.raises(ProcessNotificationDeliveryStoppedError, match="full"):
+                        await session.notify_process_completion(job.notification())
+            assert loop.held == min(waiting + 1, 2)
+            for record in await session.unacknowledged():
+                await session.acknowledge(record.record_id)
+
+
+async def test_a_notification_whose_look_fails_is_durable_and_told_so(ground: Ground) -> None:
+    """Written, and then the journal cannot be read: the producer is told what is not known, and the loop gets it."""
+
+    class Unreadable(FaultyJournal):
+        blind = True
+
+        def pending(self, loop_id: UUID, after: int, limit: int) -> list[Record]:
+            if self.blind and not after:
+                raise JournalUnavailableError("the disk failed to read")
+            return super().pending(loop_id, after, limit)
+
+    journal = Unreadable(ground.journal())
+    job = Job()
+    async with ground.open(journal=journal) as session:
+        loop = session.open_loop()
+        with anyio.fail_after(30), pytest.raises(ProcessNotificationDeliveryStoppedError, match="not known"):
+            await session.notify_process_completion(job.notification())
+        journal.blind = False
+        with anyio.fail_after(30):
+            assert (await loop.receive()).notification == job.notification()
+
+
+async def test_who_only_looks_is_told_when_the_journal_is_back(ground: Ground) -> None:
+    """A loop that nobody waits on asks again at each look, although nothing else touches the journal."""
+    journal = FaultyJournal(ground.journal())
+    job = Job()
+    async with ground.open(journal=journal) as session:
+        await session.deliver(job.end_unit())
+        journal.down = True
+        loop = session.open_loop()
+        with pytest.raises(JournalUnavailableError):
+            await session.loops()
+        journal.down = False
+        with anyio.fail_after(30):
+            while True:
+                try:
+                    notice = loop.receive_nowait()
+                except anyio.WouldBlock:
+                    await checkpoint()
+                else:
+                    break
+        assert notice.notification == job.notification()
 
 
 async def test_observers_are_told_when_the_journal_is_back(ground: Ground) -> None:

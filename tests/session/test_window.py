@@ -55,6 +55,21 @@ def test_a_failed_load_is_wanted_again() -> None:
     assert window.wanted() == (0, 2)
 
 
+def test_a_row_that_is_told_twice_is_there_once() -> None:
+    """Read with the window, and told once more as committed after a fault: it is in one hand, and settled once."""
+    window = Window(3)
+    assert window.wanted() == (0, 3)
+    window.loaded([_row(1), _row(2)], more=False)
+    assert window.offer(_row(2))
+    holder = object()
+    assert [row.seq for _ in range(2) if (row := window.take(holder)) is not None] == [1, 2]
+    assert window.take(holder) is None
+    window.settle(UUID(int=2))
+    assert window.offer(_row(2))
+    assert window.take(holder) is None
+    assert window.held == 1
+
+
 class Windows(RuleBasedStateMachine):
     """A journal of pending rows, a window over it, loads that take their time, and holders that come and go."""
 
