@@ -24,6 +24,7 @@ Standard library only: this runs in the shim and in the zygote, too.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
@@ -155,11 +156,9 @@ def _kill_headless(path: str) -> bool:
     Best effort: what cannot be looked at (no descriptor is left, say) is passed over.
     """
     found = _kill_headless_of(f"{path}/{_PROCS}")
-    try:
+    with contextlib.suppress(OSError):
         for folder, name in _below(path):
             found = _kill_headless_of(f"{name}/{_PROCS}", folder) or found
-    except OSError:
-        pass
     return found
 
 
@@ -228,10 +227,8 @@ def _enter(name: str, folder: int | None = None) -> int:
     except PermissionError:
         os.chmod(name, 0o700, dir_fd=folder)
         there = os.open(name, flags, dir_fd=folder)
-    try:  # noqa: SIM105 -- contextlib costs start-up time
+    with contextlib.suppress(OSError):  # somebody else's; what is in it can perhaps be removed all the same
         os.fchmod(there, 0o700)
-    except OSError:
-        pass  # somebody else's; what is in it can perhaps be removed all the same
     return there
 
 
