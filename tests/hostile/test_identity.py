@@ -30,7 +30,13 @@ def _root() -> None:
 
 def _check(hosts: Hosts, program: str, tier: Containment, scenario: str = "") -> None:
     lives = (
-        Life(program=f"hostile_identity:{program}", tier=tier.name, backend=backend, script={"scenario": scenario})
+        Life(
+            program=f"hostile_identity:{program}",
+            tier=tier.name,
+            backend=backend,
+            script={"scenario": scenario},
+            apart=True,
+        )
         for backend in BACKENDS
     )
     for told in hosts.live(lives):

@@ -88,7 +88,9 @@ def test_who_leaves_the_group_is_seen_to_escape(hosts: Hosts, hostile: Hostile) 
     (life,) = _lives(hostile, GROUP, 1, "exit")
     told = hosts.one(attrs.evolve(life, empty_seconds=0.0))
     (ended,) = told.said("ended")
-    assert (ended["proven"], ended["left"] != [], told.left != []) == (False, True, True), ended
+    assert (ended["proven"], told.left != []) == (False, True), ended
+    if "path" in told.life.pen or hostile.leaves is not None:  # by the user id alone the host may miss somebody fast
+        assert ended["left"] != []
 
 
 def test_who_outlives_the_host_is_seen_to(hosts: Hosts) -> None:

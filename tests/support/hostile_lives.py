@@ -18,7 +18,7 @@ from typing import IO, Any
 import attrs
 from crash_hosts import SUPPORT, support_environment
 from crash_tools import without
-from hostile_pens import Pen, cgroup_pen, cgroups_lack, fresh_uid, uid_pen
+from hostile_pens import NamespacePen, Pen, cgroup_pen, cgroups_lack, fresh_uid, uid_pen
 
 from lastword.supervisor import Containment
 
@@ -34,6 +34,7 @@ class Life:
 
     - `program`: "module:function", which is called with this in the host; `script` is its own matter.
     - `ordinary`: the host is of an ordinary user; else of whoever runs the tests.
+    - `apart`: it makes a process namespace of its own, as root, and so is one's pen where there is no other.
     - `by_uid`: its pen is that user, also where a control group could be made.
     - `processes`: how many fit into its pen, where that can be bounded.
     - `seconds`: it is killed then; `empty_seconds`: how long after its end its pen is waited for to be empty.
@@ -46,6 +47,7 @@ class Life:
     script: dict[str, Any] = attrs.field(factory=dict[str, Any])
     ordinary: bool = False
     by_uid: bool = False
+    apart: bool = False
     processes: int | None = None
     seconds: float = 60.0
     empty_seconds: float = HOST_DEATH_SECONDS
@@ -138,7 +140,8 @@ class Hosts:
 def _live(lane: _Lane, life: Life) -> Told:
     with _penned(life) as (pen, uid), _folder(uid) as folder:
         before = lane.errors.stat().st_size
-        code = lane.live(attrs.evolve(life, folder=str(folder), pen=pen.facts(), uid=uid))
+        life = attrs.evolve(life, folder=str(folder), pen=pen.facts(), uid=uid)
+        code = lane.live(life)
         left = (
             []
             if pen.wait_empty(life.empty_seconds)
@@ -166,6 +169,9 @@ def _penned(life: Life) -> Generator[tuple[Pen, int | None]]:
             if uid is not None:
                 pen.give_to(uid)
             yield pen, uid
+        return
+    if life.apart and may_change:
+        yield NamespacePen(), None
         return
     without(
         "a pen (as root, or in a control group of one's own: systemd-run --user --scope)",

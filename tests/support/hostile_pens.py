@@ -7,6 +7,7 @@ session, parents, descriptors or environment.
   is the end of all in it, forks included, and `populated 0` the kernel's own word that nobody is there.
 - `UidPen`: where no control group can be made.  The host runs under a user id that nobody else has; leaving it takes a
   privilege.  It is scanned; that nobody is there is asked by the limit on a user's processes, which counts exactly.
+- `NamespacePen`: of a host that makes a namespace of its own, where nothing better can be had.
 
 Rules
 - A zombie is not alive; but a process whose first thread has ended and whose others go on looks like one, and is.
@@ -223,8 +224,30 @@ class UidPen(Pen):
         ).returncode
 
 
+@attrs.frozen(kw_only=True)
+class NamespacePen(Pen):
+    """Whoever is in a process namespace ends with its first process, which the host has made: so nobody is left."""
+
+    def facts(self) -> dict[str, Any]:
+        return {}
+
+    def enter(self) -> None:
+        pass
+
+    def pids(self) -> set[int]:
+        return set()
+
+    def is_empty(self) -> bool:
+        return True
+
+    def kill(self) -> None:
+        pass
+
+
 def pen_of(facts: dict[str, Any]) -> Pen:
     """The pen that told `facts`."""
+    if not facts:
+        return NamespacePen()
     if "uid" in facts:
         return UidPen(**facts)
     limited = facts["limited"]
