@@ -207,7 +207,7 @@ def _chase(
             return state, start, data
         # Further from the base each time: half of what is there, three quarters, ...
         room = state.end - state.base
-        start = state.base + min(share * _AHEAD_BYTES, room - max(1, room >> share))
+        start = state.base + min(share * _AHEAD_BYTES, room - (room >> share))
     return state, start, b""
 
 

@@ -260,16 +260,11 @@ class RingWriter:
             self._fail(error)
 
     def _make_room(self, size: int) -> None:
-        """Give up what the next `size` bytes (a segment at most) overwrite; raises OSError, and gives up nothing."""
+        """Give up what the next `size` bytes (a segment at most) overwrite; raises OSError, then it must not be."""
         header = self._header
-        if header.total + size - self._capacity <= header.base:
-            return
-        old, header.base = header.base, header.total - header.limit
-        try:
+        if header.total + size - self._capacity > header.base:
+            header.base = header.total - header.limit
             self._put_header()
-        except OSError:
-            header.base = old
-            raise
 
     def _fail(self, error: OSError) -> None:
         if self._header.fault is None:

@@ -16,6 +16,7 @@ from lastword.notifier import ProcessState, TerminalReason
 from lastword.supervisor import (
     ErrorCode,
     Limits,
+    OutputChunk,
     OutputFault,
     Process,
     ProcessNotFoundError,
@@ -123,7 +124,7 @@ async def test_following_to_the_end() -> None:
         assert [chunk async for chunk in follower] == []
 
 
-async def test_a_follower_splits_no_character_at_the_live_end(tmp_path: Path) -> None:
+async def test_a_follower_splits_no_character_at_the_live_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The beginning of a character waits for its rest; what cannot become one does not wait, nor what never goes on."""
     (gate := tmp_path / "gate").mkdir()
     for step in range(3):
@@ -138,9 +139,18 @@ async def test_a_follower_splits_no_character_at_the_live_end(tmp_path: Path) ->
         assert (await anext(follower)).data == b"a"
         (gate / "0").write_text("\n")
         await process.wait_output(2)
-        with anyio.move_on_after(0.05) as scope:
+        reads: list[int] = []
+        read_output = Process.read_output
+
+        async def counted(process: Process, cursor: int) -> OutputChunk:
+            reads.append(cursor)
+            return await read_output(process, cursor)
+
+        with anyio.move_on_after(0.05) as scope, monkeypatch.context() as patch:
+            patch.setattr(Process, "read_output", counted)
             await anext(follower)
         assert scope.cancelled_caught
+        assert reads == [1]  # and then it waited
         assert (await process.read_output(1)).data == b"\xe2\x82"
         (gate / "1").write_text("\n")
         await process.wait_output(5)

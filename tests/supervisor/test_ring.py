@@ -22,7 +22,14 @@ from ring_sizes import EXAMPLES, FULL_EXAMPLES, FULL_TIMEOUT_SECONDS, report
 
 from lastword.supervisor.output import SpoolState, read_header, read_ring
 from lastword.supervisor.shim import _ring as writing
-from lastword.supervisor.shim._ring import HEADER_BYTES, RingHeader, RingWriter, parse_header, segment_of
+from lastword.supervisor.shim._ring import (
+    HEADER_BYTES,
+    TEMPORARY_SUFFIX,
+    RingHeader,
+    RingWriter,
+    parse_header,
+    segment_of,
+)
 
 HEADERS = [
     RingHeader(limit=1),
@@ -107,6 +114,7 @@ class Life:
             self.writer.close()
             self.writer.close()
             self.writer.append(memoryview(b"much too late"))
+            self.writer.note_exit(0, by_host_death=True)
         except Crash:
             return False
         return True
@@ -175,8 +183,7 @@ def live(limit: int, segment: int, rotate: bool, sizes: list[int], plan: dict[in
             life.look()
             if whole:
                 life.judge()
-                left = [life.path.name] if life.path.exists() else []
-                assert [file.name for file in Path(folder).iterdir()] == left
+                assert life.system.litter or not Path(folder, life.path.name + TEMPORARY_SUFFIX).exists()
         finally:
             life.system.release()
         return life
@@ -201,6 +208,9 @@ lives = given(
 @lives
 @example(limit=5, segment=4, rotate=True, sizes=[30], plan={2: Act("fail", 0)})  # the header, where a base is due
 @example(limit=5, segment=4, rotate=True, sizes=[3, 0, 30], plan={6: Act("crash", 2)})
+@example(limit=5, segment=4, rotate=True, sizes=[9], plan={1: Act("fail", 0), 2: Act("fail", 0)})  # no way back, too
+@example(limit=5, segment=4, rotate=False, sizes=[3, 0, 30, 0], plan={6: Act("fail", 0)})  # beyond the limit
+@example(limit=5, segment=4, rotate=True, sizes=[3, 0, 9], plan={3: Act("fail", 0), 5: Act("fail", 0, errno.EIO)})
 def test_whatever_fails_nothing_wrong_is_read(
     limit: int, segment: int, rotate: bool, sizes: list[int], plan: dict[int, Act]
 ) -> None:
@@ -270,6 +280,30 @@ def test_a_busy_writer_is_not_silent_for_long(tmp_path: Path) -> None:
     assert header is not None
     assert header.total > 2 << 20
     assert header.sequence < 8
+    writer.close()
+
+
+def test_what_cannot_be_made_at_first_is_made_for_the_last_word(tmp_path: Path) -> None:
+    """No descriptor was left for the first byte; the header tells it all the same."""
+    writer = RingWriter(str(tmp_path / "ring"), 10)
+    with patch.object(writing, "os", System({0: Act("fail", 0, errno.EMFILE)})):
+        writer.append(memoryview(b"abc"))
+        writer.publish()
+        assert read_header(tmp_path / "ring") is None
+        writer.seal(proven=True)
+    header = read_header(tmp_path / "ring")
+    assert header is not None
+    assert (header.total, header.end, header.fault) == (3, 0, (0, errno.EMFILE))
+    writer.close()
+
+
+def test_a_disk_that_takes_nothing_and_says_so_has_failed(tmp_path: Path) -> None:
+    """It is not asked for ever."""
+    writer = RingWriter(str(tmp_path / "ring"), 10)
+    writer.append(memoryview(b"ab"))
+    with patch("os.pwrite", return_value=0):
+        writer.append(memoryview(b"c"))
+    assert writer.fault == (2, errno.EIO)
     writer.close()
 
 

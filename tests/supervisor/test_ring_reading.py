@@ -221,6 +221,20 @@ def test_what_is_no_sound_ring_is_told(kind: str, terminal: bool, tmp_path: Path
     assert str(tmp_path) not in str(caught.value)
 
 
+def test_a_header_that_looks_torn_is_read_again(tmp_path: Path) -> None:
+    """Whoever is interrupted between both slots sees one half old and one half new of each."""
+    _file(path := tmp_path / "ring", b"abc")
+    torn = [bytes(HEADER_BYTES)] * 3
+    pread = os.pread
+
+    def first_torn(descriptor: int, size: int, offset: int) -> bytes:
+        return torn.pop() if torn else pread(descriptor, size, offset)
+
+    with patch("os.pread", first_torn):
+        assert read_ring(path, None, 0, 10, terminal=False).data == b"abc"
+    assert not torn
+
+
 def test_no_file_is_an_empty_ring_unless_something_was_kept(tmp_path: Path) -> None:
     """Nobody has written yet; nothing could be kept; or it is gone."""
     path = tmp_path / "ring"
@@ -257,6 +271,12 @@ def test_the_record_judges_where_its_header_lags(tmp_path: Path) -> None:
     chunk = read_ring(path, SpoolState(total=90), 0, 1_000, terminal=True)
     check_chunk(chunk, 0)
     assert (len(chunk.data), chunk.ended) == (90, True)
+    chunk = read_ring(path, SpoolState(total=90, base=30), 10, 1_000, terminal=False)
+    check_chunk(chunk, 10)
+    assert (chunk.omitted, chunk.total) == ((10, 30), 90)
+    fault = OutputFault(offset=40, code="EIO")
+    chunk = read_ring(path, SpoolState(total=50, fault=fault), 0, 1_000, terminal=False)
+    assert (len(chunk.data), chunk.total, chunk.output_error) == (40, 50, fault)
     chunk = read_ring(path, SpoolState(total=95, fault=OutputFault(offset=80, code="EIO")), 0, 1_000, terminal=False)
     assert (len(chunk.data), chunk.total, chunk.output_error) == (80, 95, OutputFault(offset=80, code="EIO"))
     _file(other := tmp_path / "other", written(0, 300))

@@ -75,6 +75,7 @@ class System:
     calls: int = 0
     failed: list[int] = attrs.field(factory=list[int])
     dead: bool = False
+    litter: bool = False  # a file could not be removed
     held: set[int] = attrs.field(factory=set[int])
 
     def __getattr__(self, name: str) -> Any:
@@ -102,8 +103,10 @@ class System:
         Path(old).rename(new)
 
     def unlink(self, path: str) -> None:
+        self.litter = True
         self._reach()
         Path(path).unlink()
+        self.litter = False
 
     def close(self, descriptor: int) -> None:
         """As on Linux: closed, whatever it answers."""
