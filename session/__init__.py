@@ -9,12 +9,13 @@ from ._errors import JournalTooNewError as JournalTooNewError
 from ._errors import LoopClosedError as LoopClosedError
 from ._errors import SessionClosedError as SessionClosedError
 from ._errors import SubscriptionLostError as SubscriptionLostError
+from ._errors import SubscriptionUseError as SubscriptionUseError
 from ._loop import Loop as Loop
 from ._loop import Notice as Notice
+from ._opening import open_session as open_session
 from ._replay import Replay as Replay
 from ._replay import Watch as Watch
 from ._session import Session as Session
-from ._session import open_session as open_session
 from ._subscription import Delivery as Delivery
 from ._subscription import EphemeralEvent as EphemeralEvent
 from ._subscription import EventFilter as EventFilter

@@ -64,3 +64,7 @@ class SubscriptionLostError(LastwordError):
 
     def __str__(self) -> str:
         return f"the subscriber fell behind and was let go; resume after sequence {self.resume_after}"
+
+
+class SubscriptionUseError(LastwordError):
+    """A subscription was iterated before its block was entered, or entered twice; it takes part for one block."""

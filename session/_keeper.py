@@ -35,6 +35,7 @@ from ..notifier import (
     RecordKind,
 )
 from ..notifier._crashpoints import CrashPoint, reached
+from ._arguments import check_id
 from ._errors import JournalCorruptError, SessionClosedError
 from .journal import HoldsOneSession, Journal, Record, fence_record
 
@@ -253,6 +254,7 @@ class Keeper:
             session_id = self._journal.held_session()
         if session_id is None:
             session_id = job.new_id()
+            check_id("new_id", session_id)
         self._epoch = self._journal.open(session_id)
         # The port has no question for the ledger's end; the fence of this very opening is there, or goes there.
         match self._journal.append_many([[fence_record(session_id, self._epoch)]]):

@@ -30,6 +30,7 @@ from ..notifier import (
     encode_command,
     encode_event,
 )
+from ._arguments import check_type
 
 
 def event_record(event: Event) -> NewRecord:
@@ -79,6 +80,11 @@ def check_record(record: NewRecord, session_id: UUID) -> None:
     nothing, `InvalidEventError` or `CommandValidationError` where the record and its bytes differ, and
     `InvalidArgumentError` for what only a session itself writes.
     """
+    check_type("unit", record, NewRecord)
+    # What is no kind would be written as one, and no reader could read on beyond it.
+    check_type("kind", record.kind, RecordKind)
+    check_type("terminal", record.terminal, bool)
+    check_type("public", record.public, bool)
     match record.kind:
         case RecordKind.EVENT:
             event = decode_event(record.payload)

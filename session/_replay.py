@@ -52,7 +52,10 @@ class Replay:
         await checkpoint()
 
     async def _turn(self) -> None:
-        records = await self._read(self._after, PAGE)
+        after = self._after
+        records = await self._read(after, PAGE)
+        if self._after != after:
+            return  # another task that iterates, too, has taken this page
         if records:
             self._after = records[-1].seq
         self._ended = self._ended or len(records) < PAGE
@@ -125,7 +128,10 @@ class Watch:
         return self._live
 
     async def _turn(self) -> None:
-        records = await self._read(self._after, PAGE)
+        after = self._after
+        records = await self._read(after, PAGE)
+        if self._after != after:
+            return  # another task that iterates, too, has taken this page
         if records:
             self._after = records[-1].seq
         self._behind = len(records) == PAGE

@@ -11,9 +11,7 @@ To whoever edits: nothing may be told that was not read back from the journal, a
 
 from __future__ import annotations
 
-import random
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import final
 from uuid import UUID
@@ -23,7 +21,6 @@ from anyio.lowlevel import checkpoint
 
 from ..notifier import (
     AppendResult,
-    Clock,
     Disposition,
     Duplicate,
     Event,
@@ -37,21 +34,19 @@ from ..notifier import (
     ProcessEvent,
     ProcessNotificationDeliveryStoppedError,
     ProcessNotificationUnsupportedError,
-    SystemClock,
     Visibility,
     WorkflowActivity,
     main_loop_id,
-    new_uuid7,
     validate_event,
 )
 from ._arguments import check_id, check_sequence, check_type
 from ._commit import Placement
-from ._core import Core, SessionObserver
+from ._core import Core
 from ._loop import Loop
 from ._records import check_owner, check_record, event_record, notification_record
 from ._replay import Replay, Watch
 from ._subscription import EphemeralEvent, EventFilter, Subscription
-from .journal import Journal, MemoryJournal, Record
+from .journal import Journal, Record
 
 # The reference's live set: what a model can be told at once without losing sight of it.
 DEFAULT_CAPACITY = 64
@@ -129,9 +124,11 @@ class Session:
         `check_record`); nothing of the unit is written then.
         """
         self._core.check_open()
-        for record in unit:
+        check_type("unit", unit, Iterable)
+        records = tuple(unit)  # an iterator, too, has its records but once
+        for record in records:
             check_record(record, self.session_id)
-        return await self._core.append(unit)
+        return await self._core.append(records)
 
     async def notify_process_completion(self, notification: ProcessCompletionNotification) -> Disposition:
         """Make the notification durable, then offer it to its loop.
@@ -181,6 +178,8 @@ class Session:
         check_owner(event.header.session_id, self.session_id)
         if isinstance(event, EphemeralEvent):
             _check_public(event)
+            if event.header.loop_id is not None:
+                check_id("loop_id", event.header.loop_id)
             self._core.handler.hub.send(event)
             await checkpoint()
             return
@@ -217,43 +216,6 @@ class Session:
         check_type("filter", filter, EventFilter)
         check_sequence("after", after)
         return Watch(self._core.read, self._core.handler.hub.feed, filter, after)
-
-
-@asynccontextmanager
-async def open_session(
-    journal: Journal,
-    *,
-    session_id: UUID | None = None,
-    clock: Clock | None = None,
-    rng: random.Random | None = None,
-    new_id: Callable[[], UUID] = new_uuid7,
-    observer: SessionObserver | None = None,
-    inline: bool | None = None,
-) -> AsyncGenerator[Session]:
-    """Open the session in `journal`, and close both when the block ends.
-
-    `session_id` None: the session that the journal holds, or a new one (`new_id`) for a journal that holds none.  What
-    was not acknowledged is pending again.  An earlier opener that is still alive is fenced: it cannot write any more.
-
-    `inline`: whether the journal works in the event loop's own thread (for memory, the default there, and for virtual
-    time) or in one of its own (the default for everything else).  Leaving the block finishes what is in flight, also
-    when cancelled.  Raises `InvalidArgumentError`, `JournalUnavailableError`, `JournalCorruptError`,
-    `JournalTooNewError` and `JournalSessionError`; whatever the block raises leaves as it is.
-    """
-    if session_id is not None:
-        check_id("session_id", session_id)
-    core = Core(
-        journal,
-        clock=SystemClock() if clock is None else clock,
-        rng=random.Random() if rng is None else rng,  # noqa: S311 -- spreads retries, guards nothing
-        observer=SessionObserver() if observer is None else observer,
-        inline=isinstance(journal, MemoryJournal) if inline is None else inline,
-    )
-    try:
-        await core.start(session_id, new_id)
-        yield Session(core)
-    finally:
-        await core.stop()
 
 
 def _pending(loop_id: UUID, after: int, journal: Journal) -> list[Record]:

@@ -20,7 +20,7 @@ from anyio.lowlevel import checkpoint
 
 from ..notifier import Event, EventHeader, InvalidArgumentError, LastwordError, Visibility
 from ._arguments import check_id
-from ._errors import SubscriptionLostError
+from ._errors import SubscriptionLostError, SubscriptionUseError
 
 # The reference's size: enough for a burst, small enough that a reader that sleeps is noticed.
 BUFFER = 256
@@ -33,12 +33,20 @@ class EphemeralEvent:
     header: EventHeader
 
 
+_NONE: frozenset[UUID] = frozenset()
+
+
+def _is_set_of_ids(_: object, __: object, value: object) -> None:
+    if value is not None and not isinstance(value, frozenset):
+        raise InvalidArgumentError("loops", "use LoopScope.all(), .none(), or .of(loop_id, ...)")
+
+
 @final
 @attrs.frozen
 class LoopScope:
     """Which loops: `LoopScope.all()`, `.of(*ids)`, `.none()`."""
 
-    _loops: frozenset[UUID] | None = attrs.field(default=frozenset())
+    _loops: frozenset[UUID] | None = attrs.field(default=_NONE, validator=_is_set_of_ids)
 
     @classmethod
     def all(cls) -> LoopScope:
@@ -55,7 +63,7 @@ class LoopScope:
     @classmethod
     def none(cls) -> LoopScope:
         """No loop."""
-        return cls(frozenset())
+        return cls(_NONE)
 
     def __contains__(self, loop_id: object) -> bool:
         return self._loops is None or loop_id in self._loops
@@ -109,8 +117,12 @@ class Subscription:
 
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
+        self._entered = False
 
     async def __aenter__(self) -> Subscription:
+        if self._entered:
+            raise SubscriptionUseError("the subscription was entered before; subscribe once more for another block")
+        self._entered = True
         self._feed.start()
         return self
 
@@ -121,7 +133,12 @@ class Subscription:
         return self
 
     async def __anext__(self) -> Delivery:
-        """The next delivery; waits for one.  A checkpoint.  Cancelled: nothing is taken."""
+        """The next delivery; waits for one.  A checkpoint.  Cancelled: nothing is taken.
+
+        Raises `SubscriptionUseError` where the block was never entered: nothing would ever come.
+        """
+        if not self._entered and not self._feed.ended:
+            raise SubscriptionUseError("the subscription was not entered; iterate it inside its `async with` block")
         delivery = await self._feed.take()
         if delivery is None:
             raise StopAsyncIteration
@@ -148,6 +165,11 @@ class Feed:
         self._changed = anyio.Event()
         self._last = 0
 
+    @property
+    def ended(self) -> bool:
+        """Whether it takes part no longer."""
+        return self._ended
+
     async def take(self) -> Delivery | None:
         """The next delivery; waits for one; None at the end, or the error that ended it.  A checkpoint."""
         await checkpoint()
@@ -160,8 +182,9 @@ class Feed:
         return self._buffer.popleft()
 
     def start(self) -> None:
-        """Take part, from the next event on."""
-        self._last = self._attach(self)
+        """Take part, from the next event on; not where it was ended before."""
+        if not self._ended:
+            self._last = self._attach(self)
 
     def offer(self, delivery: Delivery, *, ephemeral: bool) -> None:
         """Queue the event if it is wanted and there is room; see the rules above."""

@@ -35,6 +35,7 @@ class Record:
     public: bool
 
 
+@runtime_checkable
 class Journal(Protocol):
     """An append-only ledger of one session."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 import threading
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -18,6 +19,8 @@ from session_values import LOOP_A, MAIN, SESSION, Job
 
 from lastword.notifier import (
     Appended,
+    AppendResult,
+    Collision,
     Disposition,
     Duplicate,
     IdempotencyCollisionError,
@@ -33,7 +36,7 @@ from lastword.notifier import (
     SecondTerminal,
     SecondTerminalError,
 )
-from lastword.session import EventFilter, LoopScope, SessionObserver
+from lastword.session import EventFilter, JournalCorruptError, LoopScope, SessionObserver
 from lastword.session.journal import Record
 
 EVERYTHING = EventFilter(enduring=LoopScope.all())
@@ -338,6 +341,42 @@ async def test_a_window_without_a_bound_is_read_page_by_page(ground: Ground) -> 
         with anyio.fail_after(60):
             told = [(await loop.receive()).notification.process_handle for _ in jobs]
         assert told == [job.notification().process_handle for job in jobs]
+
+
+class _Fenceless(FaultyJournal):
+    """A journal whose answer to the fence of its opening is what the test says."""
+
+    answer: Any = None
+
+    def append_many(self, units: Sequence[Sequence[NewRecord]]) -> list[list[AppendResult]]:
+        if any(record.kind is RecordKind.FENCE for unit in units for record in unit):
+            answer: list[list[AppendResult]] = self.answer
+            return answer
+        return super().append_many(units)
+
+
+@pytest.mark.parametrize(
+    "answer", [[[Collision(1)]], [[SecondTerminal(1)]], [[]], [], [[None]], None, [[Appended(1)] * 2]]
+)
+async def test_an_opening_whose_fence_is_not_there_is_none(ground: Ground, answer: Any) -> None:
+    """Where nothing says that this opening has begun, an older one could write on beside it."""
+    journal = _Fenceless(ground.journal())
+    journal.answer = answer
+    with pytest.raises(JournalCorruptError, match="fence"):
+        async with ground.open(journal=journal):
+            pytest.fail("opened")
+
+
+@pytest.mark.parametrize("answer", [[[Appended(1)]], [[Duplicate(1, consumed=False)]], [(Appended(1),)]])
+async def test_an_opening_whose_fence_is_there_or_goes_there_is_one(ground: Ground, answer: Any) -> None:
+    """A backend may write it in `open`, as ours do, or leave it to be appended."""
+    journal = _Fenceless(ground.journal())
+    journal.answer = answer
+    async with ground.open(journal=journal) as session:
+        loop = session.open_loop()
+        await session.deliver(Job().end_unit())
+        with anyio.fail_after(30):
+            await loop.receive()
 
 
 async def test_a_second_opener_fences_the_first(ground: Ground) -> None:

@@ -37,6 +37,7 @@ from lastword.session import (
     SessionClosedError,
     Subscription,
     SubscriptionLostError,
+    SubscriptionUseError,
     Watch,
 )
 from lastword.session._records import event_record
@@ -434,3 +435,56 @@ async def test_readers_are_cancellable_anywhere(ground: Ground) -> None:
                     await anext(source)
                 seqs.append((await anext(source)).journal_seq)
             assert seqs == [2, 3, 4]
+
+
+async def test_a_subscription_that_was_not_entered_says_so(ground: Ground) -> None:
+    """It would wait for what never comes; entered, it takes part for that one block."""
+    async with ground.open() as session:
+        deliveries = session.subscribe(EVERYTHING)
+        with anyio.fail_after(30):
+            for _ in range(2):
+                with pytest.raises(SubscriptionUseError, match="async with"):
+                    await anext(deliveries)
+            async with deliveries:
+                with pytest.raises(SubscriptionUseError, match="once more"):
+                    async with deliveries:
+                        pytest.fail("entered")
+                await session.publish_workflow_activity(activity())
+                assert _seqs(await _take(deliveries, 1)) == [2]
+            with pytest.raises(SubscriptionUseError, match="once more"):
+                async with deliveries:
+                    pytest.fail("entered")
+            assert await _rest(deliveries) == []
+
+
+async def test_a_subscription_that_was_closed_before_it_was_entered_is_at_its_end(ground: Ground) -> None:
+    """Nobody is waited for, and nobody keeps it among those who listen."""
+    async with ground.open() as session:
+        deliveries = session.subscribe(EVERYTHING)
+        await deliveries.aclose()
+        assert await _rest(deliveries) == []
+        async with deliveries:
+            await session.publish_workflow_activity(activity())
+            assert await _rest(deliveries) == []
+            assert not session._core.handler.hub._feeds  # pyright: ignore[reportPrivateUsage]  # memory has no face
+
+
+@pytest.mark.parametrize("kind", ["replay", "watch"])
+async def test_tasks_that_iterate_together_share_what_there_is(ground: Ground, kind: str) -> None:
+    """Each event goes to one of them: a page that both have asked for is there once."""
+    async with ground.open() as session:
+        await _publish(session, 300)
+        source = session.replay() if kind == "replay" else session.watch(EVERYTHING)
+        heard: list[Delivery] = []
+
+        async def listen() -> None:
+            async for delivery in source:
+                heard.append(delivery)
+                if len(heard) == 300:
+                    await source.aclose()
+
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as tasks:
+                for _ in range(3):
+                    tasks.start_soon(listen)
+        assert sorted(_seqs(heard)) == list(range(2, 302))
