@@ -45,7 +45,8 @@ class SqliteJournal:
         self._connection: sqlite3.Connection | None = None
         self._epoch = 0
         self._session_id: UUID | None = None
-        self._identity: tuple[int, int] | None = None
+        self._log = self._path
+        self._identity: tuple[tuple[int, int], ...] | None = None
 
     def held_session(self) -> UUID | None:
         """See `HoldsOneSession`."""
@@ -107,8 +108,8 @@ class SqliteJournal:
                     raise _fenced(self._epoch, now)
                 ledger = _SqliteLedger(connection)
                 results = [ledger.append(unit) for unit in units]
-            # After the commit: a file that was replaced before it has taken the records with it.
-            if self._identity != _identity(self._path):
+            # After the commit: a file, or its log, that was replaced before it has taken the records with it.
+            if self._identity != _identity(self._path, self._log):
                 raise JournalUnavailableError("writing the journal: its file was replaced underneath; put it back")
         return results
 
@@ -183,7 +184,9 @@ class SqliteJournal:
         try:
             connection.text_factory = text
             _migrate(connection)
-            self._identity = _identity(self._path)
+            file = self._path.resolve()  # a link's log is beside what it leads to
+            self._log = file.with_name(f"{file.name}-wal")
+            self._identity = _identity(self._path, self._log)
         except BaseException:
             connection.close()
             raise
@@ -318,13 +321,13 @@ def _session(connection: sqlite3.Connection) -> tuple[UUID | None, int]:
     return decode_session(rows) or (None, 0)
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Which file the path names now; None where it names none."""
+def _identity(path: Path, log: Path) -> tuple[tuple[int, int], ...] | None:
+    """Which files the two paths name now; None where one of them names none."""
     try:
-        status = path.stat()
+        found = [each.stat() for each in (path, log)]
     except FileNotFoundError:
         return None
-    return status.st_dev, status.st_ino
+    return tuple((status.st_dev, status.st_ino) for status in found)
 
 
 def _blob(value: UUID | None) -> bytes | None:

@@ -282,6 +282,15 @@ class Acts(RuleBasedStateMachine):
         answer = self._call(lambda: self.host.session.publish_event(event), [event_record(event)], cancelled=False)
         self._settled(answer, job.ids.command)
 
+    @rule(job=jobs)
+    def name_a_cause_of_another_loop(self, job: Job) -> None:
+        """An event on another loop names the notification as its cause: nothing is settled or forgotten."""
+        self._count("caused elsewhere")
+        number = JOBS.index(job)
+        other = fixed_job(80 + number, LOOPS[(number + 1) % 2])
+        event = other.event(LifecycleKind.STARTED, cause=Cause(command_id=job.ids.command))
+        self._call(lambda: self.host.session.publish_event(event), [event_record(event)], cancelled=False)
+
     # --- trouble
 
     @rule(faults=st.lists(st.sampled_from(["before", "after"]), min_size=1, max_size=3))

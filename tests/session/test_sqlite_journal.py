@@ -361,6 +361,32 @@ def test_a_file_that_was_replaced_underneath_is_told(journal: SqliteJournal, pat
     assert path.stat().st_size == 0
 
 
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_log_that_was_taken_away_is_told(tmp_path: Path, linked: bool) -> None:
+    """Somebody tidied up: what went into a log that no name leads to is not called durable until it is in the file."""
+    path = tmp_path / "journal.db"
+    if linked:
+        (tmp_path / "elsewhere").mkdir()
+        path.symlink_to(tmp_path / "elsewhere" / "real.db")
+    journal = SqliteJournal(path)
+    journal.open(SESSION)
+    job = Job()
+    log = path.resolve().with_name(path.resolve().name + "-wal")
+    assert journal.append_many([job.end_unit()]) == [[Appended(2), Appended(3)]]
+    log.unlink()
+    unit = Job().end_unit()
+    with pytest.raises(JournalUnavailableError, match="replaced"):
+        journal.append_many([unit])
+    journal.reopen(1)
+    assert journal.append_many([unit]) == [[Duplicate(4, consumed=False), Duplicate(5, consumed=False)]]
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for file in (path.resolve(), log):
+        shutil.copy(file, copy)
+    assert verify(copy / path.resolve().name).records == 5
+    journal.close()
+
+
 def test_it_must_be_opened_first(path: Path) -> None:
     """Using a journal that is not open is told, not guessed around."""
     journal = SqliteJournal(path)
