@@ -53,6 +53,7 @@ def _nobody_escapes(hosts: Hosts, hostile: Hostile, tier: Containment, rounds: i
             (dying,) = told.said("dying")
             assert dying["jobs"] >= 1, "nobody was there when the host died"
         assert told.left == [], "somebody outlives the host"
+        assert (told.groups, told.temporaries) == ([], []), "something of ours outlives the host"
 
 
 @pytest.mark.parametrize("rounds", SIZES)

@@ -64,6 +64,8 @@ HOSTILE: Final = (
     Hostile(words=("headless",)),
     Hostile(words=("reaper",), leaves=2, deaf=True),
     Hostile(words=("migrant", "PEN")),
+    Hostile(words=("migrant", "PEN", "freeze")),
+    Hostile(words=("nested", "PEN"), leaves=3),
     Hostile(words=("closed",)),
     Hostile(words=("chatty",)),
     Hostile(words=("suicide",), dies_of=signal.SIGKILL, endings=ONLY_EXIT),

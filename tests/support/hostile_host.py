@@ -163,6 +163,27 @@ def abandon(life: Life) -> None:
         os._exit(0)
 
 
+def play_promoted(life: Life) -> None:
+    """Stop the script's job, some process of which may not be signalled, and close."""
+    anyio.run(_play_promoted, life, backend=life.backend)
+
+
+async def _play_promoted(life: Life) -> None:
+    eyes = Eyes(life)
+    with anyio.fail_after(life.seconds - 5):
+        async with open_supervisor(
+            None, session_id=SESSION, limits=LIMITS, launcher=launcher_of(life.containment)
+        ) as supervisor:
+            process = await supervisor.start(job(life, "stay"), owner=OWNER)
+            await is_ready(process)
+            try:
+                facts = facts_of(await process.stop())
+            except SupervisorError as error:
+                facts = {"state": process.state.name, "error": error.code.value}
+            life.say("stopped", left=eyes.left(), **facts)
+        life.say("closed", **facts_of(process.outcome))
+
+
 async def _stopped(supervisor: Supervisor, life: Life, eyes: Eyes, mode: StopMode) -> dict[str, Any]:
     process = await supervisor.start(job(life, "stay"), owner=OWNER)
     await is_ready(process)

@@ -8,7 +8,7 @@ Rules
 - Nothing outlives `LONGEST_SECONDS`, should an oracle fall to a bug: forked processes count on their own.
 """
 
-# ruff: noqa: PTH103, PTH118, PTH123, PTH208, SIM105
+# ruff: noqa: PTH103, PTH118, PTH119, PTH123, PTH208, SIM105
 # pathlib and contextlib would double what such a process costs.
 
 from __future__ import annotations
@@ -275,20 +275,72 @@ def reaper() -> None:
     say_ready()
 
 
-def migrant(pen: str) -> None:
-    """A child moves itself to another control group of the same pen, if it may."""
+def migrant(pen: str, *freeze: str) -> None:
+    """A child moves itself to another control group of the same pen, if it may, and where wanted freezes there."""
 
     def child() -> None:
-        refuge = os.path.join(pen, "refuge")
-        try:
-            os.makedirs(refuge, exist_ok=True)
-            with open(os.path.join(refuge, "cgroup.procs"), "w") as file:
-                file.write("0")
-        except OSError:
-            pass
-        alone()
+        os.setsid()
+        refuge = os.path.join(pen, f"refuge-{os.getpid()}")
+        if join(refuge) and freeze:
+            with open(os.path.join(refuge, "cgroup.freeze"), "w") as file:
+                os.close(_unready)  # the write may not return
+                file.write("1")
+        else:
+            ready()
+        pause()
 
     fork(child)
+    say_ready()
+
+
+def nested(pen: str) -> None:
+    """Children are in control groups below the job's own, each below the other, where it may make them."""
+    with open("/proc/self/cgroup") as file:
+        (own,) = [line[3:].rstrip() for line in file if line.startswith("0::")] or ["/"]
+    name = os.path.basename(pen)
+    group = pen + own.partition(name)[2] if name in own else "/nonexistent"
+    for number in range(3):
+        group = os.path.join(group, f"nest-{os.getpid()}-{number}")
+        join(group, only_make=True)
+
+        def child(inside: str = group) -> None:
+            join(inside)
+            alone()
+
+        fork(child)
+    say_ready()
+
+
+def join(group: str, *, only_make: bool = False) -> bool:
+    """Move to a control group, which is made; whether that was allowed."""
+    try:
+        os.makedirs(group, exist_ok=True)
+        if not only_make:
+            with open(os.path.join(group, "cgroup.procs"), "w") as file:
+                file.write("0")
+    except OSError:
+        return False
+    return True
+
+
+def promoted(setpriv: str) -> None:
+    """A child becomes root by a program that everybody may execute as root, as `sudo` does."""
+    import select
+
+    null = os.open("/dev/null", os.O_RDWR)
+
+    def child() -> None:
+        for descriptor in (0, 1, 2):
+            os.dup2(null, descriptor)
+        os.execv(setpriv, [setpriv, "--ruid", "0", "--clear-groups", "sleep", str(LONGEST_SECONDS)])
+
+    pid = fork(child)
+    while True:
+        with open(f"/proc/{pid}/status") as file:
+            (uids,) = [line for line in file if line.startswith("Uid:")]
+        if set(uids.split()[1:]) == {"0"}:
+            break
+        select.poll().poll(1)
     say_ready()
 
 
@@ -397,7 +449,7 @@ JOBS: dict[str, Callable[..., None]] = {
     body.__name__: body
     for body in (
         *(plain, setsid, daemon, nohup, comets, wide, bomb),
-        *(deaf, stopped_leader, stopped_child, headless, reaper, migrant),
+        *(deaf, stopped_leader, stopped_child, headless, reaper, migrant, nested, promoted),
         *(closed, chatty, suicide, attack, trace, family),
     )
 }

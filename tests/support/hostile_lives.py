@@ -18,7 +18,7 @@ from typing import IO, Any
 import attrs
 from crash_hosts import SUPPORT, support_environment
 from crash_tools import without
-from hostile_pens import NamespacePen, Pen, cgroup_pen, cgroups_lack, fresh_uid, uid_pen
+from hostile_pens import CgroupPen, NamespacePen, Pen, cgroup_pen, cgroups_lack, fresh_uid, uid_pen
 
 from lastword.supervisor import Containment
 
@@ -79,13 +79,14 @@ class Life:
 @attrs.frozen(kw_only=True)
 class Told:
     """What came of a life: the host's exit code, what it said, who was in its pen when its time was over; `temporaries`
-    are files that it has left."""
+    and `groups` are files and control groups of ours that it has left."""
 
     life: Life
     code: int
     lines: list[dict[str, Any]]
     left: list[str]
     temporaries: list[str]
+    groups: list[str]
     errors: str
 
     def said(self, word: str) -> list[dict[str, Any]]:
@@ -154,6 +155,7 @@ def _live(lane: _Lane, life: Life) -> Told:
             lines=[json.loads(line) for line in diary.read_text().splitlines()] if diary.exists() else [],
             left=left,
             temporaries=sorted(path.name for path in folder.glob("lastword-*")),
+            groups=sorted(path.name for path in pen.path.glob("lastword-*")) if isinstance(pen, CgroupPen) else [],
             errors=lane.errors.read_bytes()[before:].decode(errors="replace"),
         )
 
