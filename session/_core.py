@@ -95,8 +95,10 @@ class Core:
         Not cut short by cancellation: what is in flight is bounded by the writer's queue.
         """
         self._closing = True
-        await self._writer.aclose()
-        self.handler.end(_closed_loop)
+        try:
+            await self._writer.aclose()
+        finally:
+            self.handler.end(_closed_loop)  # whoever waits is told, whatever has happened
 
     def check_open(self) -> None:
         """Raise `JournalFencedError` or `SessionClosedError` where nothing can be done any more."""

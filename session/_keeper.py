@@ -175,8 +175,11 @@ class Keeper:
         return outcomes
 
     def release(self) -> None:
-        """Close the journal."""
-        self._journal.close()
+        """Close the journal.  What it raises is told and goes no further: what is committed stays so."""
+        try:
+            self._journal.close()
+        except Exception:
+            logger.exception("the journal could not be closed cleanly")
 
     # --- appending
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -10,10 +11,11 @@ from typing import Any
 
 import anyio
 import pytest
+from manual_clock import ManualClock
 from session_values import LOOP_A, MAIN, SESSION, Job
 
 from lastword.notifier import LastwordError
-from lastword.session import JournalCorruptError, Session, open_session
+from lastword.session import JournalCorruptError, Loop, Notice, Session, open_session
 from lastword.session._records import consumption_record
 from lastword.session.journal import SqliteJournal, verify
 
@@ -305,3 +307,27 @@ async def test_damage_that_one_unit_meets_does_not_take_its_batch_with_it(path: 
                 tasks.start_soon(deliver, job)
         assert len(failed) == 1
         assert len(await session.unacknowledged()) == 6
+
+
+async def test_a_loop_behind_a_damaged_row_waits_until_it_is_mended(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is passed over and nothing forgotten; that it waits, and for what, is in the log."""
+    _damage(path, "UPDATE record SET record_id = x'00' WHERE seq = 4")
+    clock = ManualClock()
+    told: list[Notice] = []
+
+    async def receive(loop: Loop) -> None:
+        told.append(await loop.receive())
+
+    with anyio.fail_after(30):
+        async with open_session(SqliteJournal(path), clock=clock, rng=random.Random(1)) as session:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(receive, session.open_loop())
+                while clock.next_deadline is None:
+                    await anyio.wait_all_tasks_blocked()
+                assert "sequence 4: record_id" in caplog.text
+                _do(path, f"UPDATE record SET record_id = x'{PENDING.ids.command.hex}' WHERE seq = 4")
+                clock.advance(clock.next_deadline - clock.monotonic())
+            assert told[0].notification == PENDING.notification()
+            await told[0].ack()

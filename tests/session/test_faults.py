@@ -36,7 +36,7 @@ from lastword.notifier import (
     SecondTerminal,
     SecondTerminalError,
 )
-from lastword.session import EventFilter, JournalCorruptError, LoopScope, SessionObserver
+from lastword.session import EventFilter, JournalCorruptError, Loop, LoopClosedError, LoopScope, SessionObserver
 from lastword.session.journal import Record
 
 EVERYTHING = EventFilter(enduring=LoopScope.all())
@@ -528,6 +528,37 @@ async def test_closing_finishes_what_is_in_flight(ground: Ground) -> None:
     assert len(done) == 3
     async with ground.open() as session:
         assert await session.loops() == [(MAIN, 3)]
+
+
+async def test_a_journal_that_cannot_be_closed_keeps_nobody_waiting(
+    ground: Ground, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What the block raises leaves as it is, who receives is told of the end, and what was committed stays so."""
+
+    class Unclosable(FaultyJournal):
+        def close(self) -> None:
+            super().close()
+            raise RuntimeError("nobody foresaw this")
+
+    ended: list[str] = []
+
+    async def receive(loop: Loop) -> None:
+        with pytest.raises(LoopClosedError):
+            await loop.receive()
+        ended.append("loop")
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            with pytest.raises(ZeroDivisionError):
+                async with ground.open(journal=Unclosable(ground.journal())) as session:
+                    tasks.start_soon(receive, session.open_loop(LOOP_A))
+                    await session.deliver(Job().end_unit())
+                    await anyio.wait_all_tasks_blocked()
+                    raise ZeroDivisionError
+    assert ended == ["loop"]
+    assert "closed cleanly" in caplog.text
+    async with ground.open() as session:
+        assert await session.loops() == [(MAIN, 1)]
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------
