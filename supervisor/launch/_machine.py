@@ -63,8 +63,8 @@ def look_up() -> MachineFacts:
         child_lists=_has_child_lists() if proc else None,
         adopts_orphans=True if os.getpid() == 1 else flag,
         ignores_sigchld=_ignores_sigchld(),
-        open_files=_limit(resource.RLIMIT_NOFILE),
-        processes=_limit(resource.RLIMIT_NPROC),
+        open_files=limit_of(resource.RLIMIT_NOFILE),
+        processes=limit_of(resource.RLIMIT_NPROC),
     )
 
 
@@ -134,6 +134,7 @@ def _ignores_sigchld() -> bool | None:
     return None if handler is None else handler is signal.SIG_IGN
 
 
-def _limit(which: int) -> int | None:
+def limit_of(which: int) -> int | None:
+    """The soft limit of a resource; None is no limit."""
     soft, _ = resource.getrlimit(which)
     return None if soft == resource.RLIM_INFINITY else soft

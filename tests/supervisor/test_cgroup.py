@@ -183,7 +183,7 @@ def test_the_end_of_the_last_process_is_told_by_poll(ground: Path, job: JobCgrou
     changes = select.poll()
     changes.register(descriptor, select.POLLPRI)
     assert changes.poll(0) == []  # nothing has changed since it was made
-    with member(ground, "/bin/sh", "-c", "echo ready; read line") as child:
+    with member(ground, "/bin/sh", "-c", "echo ready; exec sleep 1000") as child:
         assert changes.poll(10_000)
         assert job.populated()
         assert changes.poll(0) == []  # asked: only what changes from here on is told

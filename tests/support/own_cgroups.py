@@ -17,7 +17,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+from crash_tools import without
 
 # Somebody who is nobody: no other process runs by that number.
 STRANGER = 64_999
@@ -27,8 +27,7 @@ _ENTER = 'echo $$ > "$0/cgroup.procs" && exec "$@"'
 
 def need_root(matter: str) -> None:
     """Go on as root; else fail where CI=true, and skip elsewhere."""
-    if os.geteuid() != 0:
-        _without(f"{matter} takes root")
+    without("root", matter, None if os.geteuid() == 0 else "the tests run as somebody else")
 
 
 @contextmanager
@@ -38,7 +37,7 @@ def own_cgroup() -> Generator[Path]:
     try:
         path.mkdir()
     except OSError as error:
-        _without(f"no control group can be made here ({error.strerror}); run as root or in a delegated one")
+        without("a control group", "how jobs are held in one", f"{error.strerror}; run in a delegated one, or as root")
     try:
         yield path
     finally:
@@ -72,13 +71,6 @@ def give(group: Path, *, files: tuple[str, ...] = ("cgroup.procs", "cgroup.threa
     """Delegate the group to the stranger, as a session manager does."""
     for path in (group, *(group / name for name in files)):
         os.chown(path, STRANGER, STRANGER)
-
-
-def _without(lack: str) -> None:
-    words = f"control groups were NOT tested: {lack}"
-    if os.environ.get("CI", "").lower() == "true":
-        pytest.fail(words)
-    pytest.skip(words)
 
 
 def _parent() -> Path:
