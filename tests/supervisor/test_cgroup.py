@@ -282,6 +282,24 @@ def test_what_cannot_be_created_leaves_nothing(ground: Path, tmp_path: Path) -> 
     assert descriptors_now() == descriptors
 
 
+def test_a_group_is_not_half_made_where_descriptors_run_out(ground: Path) -> None:
+    program = f"""
+import os, resource, sys
+sys.path.insert(0, {ROOM!r})
+from shim._cgroup import JobCgroup
+free = os.dup(0)
+os.close(free)
+resource.setrlimit(resource.RLIMIT_NOFILE, (free + 1, free + 1))
+try:
+    JobCgroup({str(ground / "job")!r}).create()
+except OSError as error:
+    print(error.errno, os.dup(0) == free)
+"""
+    done = subprocess.run([*ALONE, program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(errno.EMFILE), "True"]
+    assert not (ground / "job").exists()
+
+
 def test_a_name_that_is_taken_stays_with_whoever_has_it(ground: Path, job: JobCgroup) -> None:
     with pytest.raises(FileExistsError):
         JobCgroup(str(ground / "job")).create()

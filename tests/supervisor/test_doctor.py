@@ -228,6 +228,8 @@ def test_an_ignored_sigchld_is_told_also_where_it_was_inherited() -> None:
     for answer in (
         ask("env", "--ignore-signal=CHLD"),
         ask(first="import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"),
+        # By a library, past Python: SIG_IGN is 1.
+        ask(first="import ctypes, signal; ctypes.CDLL(None).signal(int(signal.SIGCHLD), ctypes.c_void_p(1))\n"),
     ):
         assert "ignores_sigchld True" in answer
         assert any(line.startswith("note: this process ignores SIGCHLD") for line in answer)
