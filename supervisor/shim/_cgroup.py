@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _EVENTS = "cgroup.events"
 _KILL = "cgroup.kill"
 _PROCS = "cgroup.procs"
+_THREADS = "cgroup.threads"
 
 
 class JobCgroup:
@@ -155,20 +156,23 @@ def _kill_headless(path: str) -> bool:
 
     Best effort: what cannot be looked at (no descriptor is left, say) is passed over.
     """
-    found = _kill_headless_of(f"{path}/{_PROCS}")
+    found = _kill_headless_of(path)
     with contextlib.suppress(OSError):
         for folder, name in _below(path):
-            found = _kill_headless_of(f"{name}/{_PROCS}", folder) or found
+            found = _kill_headless_of(name, folder) or found
     return found
 
 
-def _kill_headless_of(procs: str, folder: int | None = None) -> bool:
+def _kill_headless_of(group: str, folder: int | None = None) -> bool:
     found = False
     try:
-        pids = _read(procs, folder).split()
+        # A first thread that has ended is listed as a process and not as a thread: two lists, whatever their length,
+        # where asking each process would take as long as ending them.
+        listed = _read(f"{group}/{_PROCS}", folder).split()
+        suspects = set(listed).difference(_read(f"{group}/{_THREADS}", folder).split())
     except OSError:
-        return False  # a threaded group lists none; its processes are in the list of the one above
-    for pid in pids:
+        return False  # a threaded group lists no process; they are in the list of the one above
+    for pid in suspects:
         try:
             # /proc/<pid>/stat: after the name, which may hold anything but ends with the last bracket, the state.
             if _read(f"/proc/{int(pid)}/stat").rpartition(b")")[2].split()[0] != b"Z":
@@ -177,7 +181,7 @@ def _kill_headless_of(procs: str, folder: int | None = None) -> bool:
             process = os.pidfd_open(int(pid))
             try:
                 # Still listed: then what the descriptor names is the one that is here.
-                if pid in _read(procs, folder).split():
+                if pid in _read(f"{group}/{_PROCS}", folder).split():
                     signal.pidfd_send_signal(process, signal.SIGKILL)
             finally:
                 os.close(process)
