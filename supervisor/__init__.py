@@ -26,7 +26,6 @@ from ._limits import Containment as Containment
 from ._limits import Limits as Limits
 from ._limits import ResourceLimits as ResourceLimits
 from ._limits import TerminalSize as TerminalSize
-from ._opening import LauncherFactory as LauncherFactory
 from ._opening import open_supervisor as open_supervisor
 from ._outbox import StoreOutbox as StoreOutbox
 from ._outcome import Outcome as Outcome
@@ -35,6 +34,8 @@ from ._process import Process as Process
 from ._supervisor import Supervisor as Supervisor
 from .launch import Diagnosis as Diagnosis
 from .launch import LackCode as LackCode
+from .launch import LauncherFactory as LauncherFactory
+from .launch import LaunchSite as LaunchSite
 from .launch import MachineFacts as MachineFacts
 from .launch import StopMode as StopMode
 from .launch import Survivors as Survivors

@@ -60,7 +60,6 @@ class Order:
     survivors: Survivors
     output_limit: int
     on_output_limit: OnOutputLimit
-    umask: int | None
     wishes: Wishes
 
     def spec(self, output_path: Path) -> LaunchSpec:
@@ -70,7 +69,7 @@ class Order:
             env=self.env,
             cwd=self.cwd,
             stdin=self.stdin,
-            umask=self.umask,
+            resources=self.wishes.resources or ResourceLimits(),
             survivors=self.survivors,
             output_path=output_path,
             output_limit=self.output_limit,
@@ -127,7 +126,6 @@ def judge_order(
         survivors=survivors,
         output_limit=_output_limit(output_limit, limits),
         on_output_limit=on_output_limit,
-        umask=None if resources is None else resources.umask,
         wishes=Wishes(
             pty=pty is not False, input_pipe=stdin == "pipe", split_streams=split_streams, resources=resources
         ),

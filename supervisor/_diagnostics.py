@@ -6,6 +6,7 @@ from ..notifier import build_diagnostic
 
 EXIT_UNKNOWN = "exit_unknown"
 HOST_DIED = "host_died"
+SHIM_LOST = "shim_lost"
 START_CANCELLED = "start_cancelled"
 STORE_UNAVAILABLE = "store_unavailable"
 TREE_NOT_PROVEN = "tree_not_proven"

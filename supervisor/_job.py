@@ -16,6 +16,7 @@ next opening tells as lost.  After the last transaction, the outbox's rows, whic
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -299,7 +300,7 @@ class Job:
         seconds = self.default_grace if grace is None else grace
         if not child.stop(cause.mode, seconds):
             return  # it has ended by itself, and that is about to be told
-        self._stopping.ordered(cause, grace_ends=self._works.timers.now() + seconds)
+        self._stopping.ordered(cause)
         if self.record.state is ProcessState.RUNNING and self._stopping.tell():
             self._teller.tell_stop_requested(cause.requested)
             self._works.tasks.start(self._teller.flush)
@@ -330,6 +331,7 @@ class Job:
         if self.spool.total > after or self._over.is_set():
             event.set()
         self._readers[event] = after
+        self._arm()
         try:
             await event.wait()
         finally:
@@ -360,13 +362,21 @@ class Job:
         if self._stop_at is not None and total > self._stop_at and self._launched.is_set():
             self._stop_at = None
             self.request(StopCause.OUTPUT_LIMIT)
+        self._arm()
+
+    def _arm(self) -> None:
+        """Ask to be told of the next output that somebody waits for."""
+        wanted = [after for event, after in self._readers.items() if not event.is_set()]
+        if self._stop_at is not None:
+            wanted.append(self._stop_at)
+        if self._child is not None and wanted:
+            self._child.arm(min(wanted))
 
     def ended(self, report: Report) -> None:
         """See `Listener.ended`."""
         self._report = report
         if self._launched.is_set():
-            stopping = self._stopping
-            self._settle(self._verdict or judge(report, stopping.cause, interrupt_until=stopping.interrupt_until))
+            self._settle(self._verdict or judge(report, self._stopping.cause))
 
     def stuck(self, errno: int | None) -> None:
         """See `Listener.stuck`: a caller's stop raises and the process goes on; where nobody asked, it has failed."""
@@ -397,6 +407,9 @@ class Job:
     async def _conclude(self) -> None:
         kept = (0, 0) if self._report is None else self._report.spool.kept
         units = await self._teller.conclude(self._outcome_of, kept, self._tried.set)
+        if not self.record.spool.total:  # how it ended is in the record now, and nothing else is in the file
+            with contextlib.suppress(OSError):
+                self.output_path.unlink(missing_ok=True)
         self._works.admission.shrink(self._reservation, self.record.kept_bytes)
         self._end_waiting()
         self._works.outbox.add(units)

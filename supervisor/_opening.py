@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import TypeAlias, final
+from typing import final
 from uuid import UUID
 
 import anyio
@@ -34,12 +34,9 @@ from ._store import Store
 from ._supervisor import Supervisor
 from ._timers import Timers
 from ._works import Tasks, Works
-from .launch import GroupLauncher, Launcher
+from .launch import LauncherFactory, LaunchSite, strongest_launcher, wait_for_old_shims
 
 logger = logging.getLogger(__name__)
-
-LauncherFactory: TypeAlias = Callable[[Reactor, Timers], Launcher]
-"""Makes a launcher that waits by the supervisor's own reactor and timers."""
 
 _STORE = "supervisor.db"
 _OUTPUT = "output"
@@ -70,7 +67,7 @@ def open_supervisor(
         session_id=session_id,
         limits=limits or Limits(),
         require=require,
-        launcher=launcher or GroupLauncher,
+        launcher=launcher or strongest_launcher,
         clock=clock or SystemClock(),
         rng=rng or random.Random(),  # noqa: S311 -- jitter of retries, not a secret
         new_id=new_id or new_uuid7,
@@ -123,7 +120,9 @@ class _Opening(AbstractAsyncContextManager[Supervisor, None]):
         with refusing("a queue of the kernel's"):
             reactor = Reactor()
         stack.callback(reactor.close)
-        launcher = self.launcher(reactor, timers)
+        launcher = self.launcher(
+            LaunchSite(reactor=reactor, timers=timers, folder=folder, temporary=self.directory is None)
+        )
         self._check(launcher.containment)
         with refusing("the store"):
             store = Store(None if self.directory is None else folder / _STORE, self.session_id)
@@ -145,12 +144,16 @@ class _Opening(AbstractAsyncContextManager[Supervisor, None]):
             output_folder=output,
         )
         registry = Registry(works)
+        with refusing("the lock of the processes' keepers"):
+            if not await wait_for_old_shims(folder, self.clock):
+                logger.error("keepers of the last supervisor are still alive; what they hold could not be ended")
         await restore(works, registry)
         # Entered only now, so that what opening raises leaves bare.
         await stack.enter_async_context(group)
         stack.callback(tasks.cancel)
         tasks.serve(reactor.run)
         tasks.serve(timers.run)
+        stack.push_async_callback(_let_go, works)
         supervisor = Supervisor(works, registry, self.new_id)
         stack.push_async_callback(_close, works, supervisor, registry)
         return supervisor
@@ -178,6 +181,12 @@ async def _close(works: Works, supervisor: Supervisor, registry: Registry) -> No
     finally:
         for job in registry.all_jobs():
             job.abandon()
+
+
+async def _let_go(works: Works) -> None:
+    if not works.forked:
+        with anyio.CancelScope(shield=True):
+            await works.launcher.aclose()
 
 
 def _others(group: BaseExceptionGroup[BaseException], error: BaseException) -> bool:

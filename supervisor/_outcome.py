@@ -17,7 +17,7 @@ from typing import final
 import attrs
 
 from ..notifier import ProcessState, TerminalReason
-from ._diagnostics import EXIT_UNKNOWN
+from ._diagnostics import EXIT_UNKNOWN, SHIM_LOST
 from ._limits import Containment
 from .launch import ExitStatus, Report, StopMode
 from .output import OutputFault
@@ -114,12 +114,14 @@ def failed(code: str) -> Verdict:
     return Verdict(state=ProcessState.FAILED, reason=TerminalReason.FAILED, code=code)
 
 
-def judge(report: Report, cause: StopCause | None, *, interrupt_until: float) -> Verdict:
+def judge(report: Report, cause: StopCause | None) -> Verdict:
     """What `report` means for a process that was asked to end by `cause`.
 
-    An interrupt counts where the leader died of it, or ended by `interrupt_until` (monotonic seconds).
+    An interrupt counts where the leader died of it, or ended within its grace.
     """
     status, signalled = report.status, report.signalled
+    if report.lost:
+        return failed(SHIM_LOST)
     if cause is None or not signalled or _outran_the_kill(status, signalled):
         return _by_itself(status)
     match cause:
@@ -127,7 +129,7 @@ def judge(report: Report, cause: StopCause | None, *, interrupt_until: float) ->
             return Verdict(state=ProcessState.TIMED_OUT, reason=TerminalReason.TIMED_OUT)
         case StopCause.INTERRUPT:
             died_of_it = status is not None and status.signal == Signals.SIGINT
-            if died_of_it or report.ended_at <= interrupt_until:
+            if died_of_it or report.in_time:
                 return Verdict(state=ProcessState.INTERRUPTED, reason=TerminalReason.INTERRUPTED)
             return _by_itself(status)
         case StopCause.TERMINATE | StopCause.KILL | StopCause.OUTPUT_LIMIT | StopCause.SHUTDOWN:

@@ -19,7 +19,6 @@ class Stopping:
 
     def __init__(self) -> None:
         self._cause: StopCause | None = None
-        self._interrupt_until = float("-inf")
         self._told = False
         self._failures = 0
         self._errno: int | None = None
@@ -28,11 +27,6 @@ class Stopping:
     def cause(self) -> StopCause | None:
         """Why it ends, if it ends now and was signalled."""
         return self._cause
-
-    @property
-    def interrupt_until(self) -> float:
-        """Until when (monotonic seconds) its end counts as that of an interrupt."""
-        return self._interrupt_until
 
     @property
     def asked(self) -> bool:
@@ -44,12 +38,10 @@ class Stopping:
         """How many orders did not end it."""
         return self._failures
 
-    def ordered(self, cause: StopCause, *, grace_ends: float) -> None:
-        """An order was given for `cause`; `grace_ends` in monotonic seconds."""
+    def ordered(self, cause: StopCause) -> None:
+        """An order was given for `cause`."""
         if self._cause is None or self._cause is StopCause.INTERRUPT:
             self._cause = cause
-        if cause is StopCause.INTERRUPT:
-            self._interrupt_until = grace_ends
 
     def tell(self) -> bool:
         """Whether a request is to be told: True once."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from ._choice import launcher_of as launcher_of
+from ._choice import strongest_launcher as strongest_launcher
+from ._contained import ContainedLauncher as ContainedLauncher
 from ._group import GroupLauncher as GroupLauncher
 from ._lack import LackCode as LackCode
 from ._launcher import Child as Child
@@ -15,6 +18,9 @@ from ._launcher import StopMode as StopMode
 from ._launcher import Survivors as Survivors
 from ._launcher import Wishes as Wishes
 from ._machine import MachineFacts as MachineFacts
+from ._old_shims import wait_for_old_shims as wait_for_old_shims
+from ._site import LauncherFactory as LauncherFactory
+from ._site import LaunchSite as LaunchSite
 from ._tiers import Diagnosis as Diagnosis
 from ._tiers import TierDiagnosis as TierDiagnosis
 from ._tiers import doctor as doctor

@@ -18,12 +18,11 @@ from typing import final
 
 from .._errors import ErrorCode, SupervisorError
 from .._limits import Containment, ResourceLimits
-from .._reactor import Reactor
-from .._timers import Timers
 from ._failure import launch_failure
-from ._keeper import GroupKeeper
+from ._group_child import GroupChild
 from ._launcher import Child, LaunchFailedError, LaunchSpec, Listener, Wishes
 from ._leader import Leader
+from ._site import LaunchSite
 from ._stdin import open_stdin
 
 
@@ -31,9 +30,9 @@ from ._stdin import open_stdin
 class GroupLauncher:
     """Spawns jobs as leaders of their own session; see the module."""
 
-    def __init__(self, reactor: Reactor, timers: Timers) -> None:
-        self._reactor = reactor
-        self._timers = timers
+    def __init__(self, site: LaunchSite) -> None:
+        self._reactor = site.reactor
+        self._timers = site.timers
         # As much as a pipe holds.  Every keeper reads into it, since each copies before its callback returns.
         self._buffer = memoryview(bytearray(64 * 1024))
 
@@ -80,6 +79,9 @@ class GroupLauncher:
         except (subprocess.SubprocessError, ValueError) as error:
             raise LaunchFailedError("other", None, f"the system refused to start it ({type(error).__name__})") from None
 
+    async def aclose(self) -> None:
+        """Nothing is shared, so nothing is let go."""
+
     def _spawn(self, spec: LaunchSpec, stdin: int, listener: Listener) -> Child:
         reading, writing = os.pipe()
         try:
@@ -89,7 +91,7 @@ class GroupLauncher:
             finally:
                 os.close(writing)  # the job's alone from here on: its last holder's end is the end of output
             try:
-                return GroupKeeper(
+                return GroupChild(
                     leader,
                     reading,
                     spec,
@@ -114,7 +116,7 @@ def _spawn_leader(spec: LaunchSpec, stdin: int, writing: int) -> Leader:
         stderr=writing,
         cwd=spec.cwd,
         env=spec.env,
-        umask=-1 if spec.umask is None else spec.umask,
+        umask=-1 if spec.resources.umask is None else spec.resources.umask,
         close_fds=True,
         start_new_session=True,
     )

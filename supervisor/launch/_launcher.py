@@ -14,6 +14,7 @@ Rules
 
 from __future__ import annotations
 
+import os
 from enum import Enum
 from pathlib import Path
 from signal import Signals
@@ -53,7 +54,7 @@ class LaunchSpec:
     env: dict[str, str] = attrs.field(repr=False)
     cwd: str | None = attrs.field(repr=False)
     stdin: bytes | None = attrs.field(repr=False)
-    umask: int | None
+    resources: ResourceLimits
     survivors: Survivors
     output_path: Path = attrs.field(repr=False)
     output_limit: int
@@ -88,21 +89,21 @@ class Report:
 
     - `status`: None where somebody else took it (an ignored SIGCHLD, a foreign waitpid): unknown, never guessed.
     - `signalled`: the signals that were delivered while the leader was seen alive; empty means that it ended by itself.
-    - `ended_at`: the clock's monotonic seconds when the leader's end was seen.
+    - `in_time`: the leader ended within the grace of an interrupt.
     - `survivors`: live members of its tree when the leader's own end was seen; after a stop, those that outlived it.
     - `output_open`: somebody still held the output when draining was over.
     - `proven`: the kernel said that nothing of the tree is left.
+    - `lost`: the keeper was killed before it could see the leader's end; the rest is what is known without it.
     """
 
     status: ExitStatus | None
     signalled: frozenset[Signals]
-    in_time: bool = False
-    lost: bool = False
-    ended_at: float = 0.0
+    in_time: bool
     survivors: int
     output_open: bool
     spool: SpoolState
     proven: bool
+    lost: bool = False
 
 
 class Listener(Protocol):
@@ -143,6 +144,10 @@ class Child(Protocol):
         """Whether it holds nothing any more: no process, no descriptor; looked up now, where nobody tells."""
         ...
 
+    def arm(self, total: int) -> None:
+        """Have `Listener.grew` told, once, when there are more than `total` bytes; the lowest that was asked counts."""
+        ...
+
     def stop(self, mode: StopMode, grace: float) -> bool:
         """Order a stop, `grace` in seconds; False where the leader has already ended by itself (nothing is signalled).
 
@@ -174,6 +179,19 @@ class Launcher(Protocol):
     async def launch(self, spec: LaunchSpec, listener: Listener) -> Child:
         """Spawn; when this returns, the program has been executed.  Raises `LaunchFailedError`: nothing was left."""
         ...
+
+    async def aclose(self) -> None:
+        """Let go of what serves all jobs, each of which has ended or was abandoned by now.  Bounded."""
+        ...
+
+
+def to_exit_status(status: int | None) -> ExitStatus | None:
+    """What a wait status means; None, which nobody knows, stays None."""
+    if status is None:
+        return None
+    if os.WIFSIGNALED(status):
+        return ExitStatus(exit_code=None, signal=os.WTERMSIG(status))
+    return ExitStatus(exit_code=os.WEXITSTATUS(status), signal=None)
 
 
 class LaunchFailedError(Exception):

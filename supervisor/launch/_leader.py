@@ -26,7 +26,7 @@ from typing import Final
 import attrs
 import psutil
 
-from ._launcher import ExitStatus
+from ..shim._proc import handles
 
 # include/uapi/linux/pidfd.h; Python has no name for it yet.
 _PIDFD_SIGNAL_PROCESS_GROUP: Final = 1 << 2
@@ -34,9 +34,9 @@ _PIDFD_SIGNAL_PROCESS_GROUP: Final = 1 << 2
 
 @attrs.frozen
 class Exit:
-    """The leader has ended; `status` is None where somebody else took it."""
+    """The leader has ended; `status` is as from waitpid, None where somebody else took it."""
 
-    status: ExitStatus | None
+    status: int | None
 
 
 class Leader:
@@ -75,7 +75,7 @@ class Leader:
                 self._exit = None if status is None else Exit(status)
         return self._exit
 
-    def signal_group(self, number: Signals) -> None:
+    def signal_group(self, number: int) -> None:
         """Signal every process of the group.  Raises OSError as the system does: ESRCH where nothing is there, or
         where the group cannot be told from a stranger's any more; EPERM."""
         if self._exact and self._watch is not None:
@@ -85,7 +85,7 @@ class Leader:
         else:
             os.killpg(self._pid, number)
 
-    def may_answer(self, number: Signals) -> bool:
+    def may_answer(self, number: int) -> bool:
         """Whether the leader, as it is now, could live through `number` and exit with a code of its own.
 
         False where the signal's default action ends it: then an exit code says that it had begun to exit before.
@@ -145,7 +145,7 @@ class Leader:
         with contextlib.suppress(ChildProcessError):
             pid, status = os.waitpid(self._pid, os.WNOHANG)
             if pid == self._pid:
-                self._exit = Exit(_to_status(os.waitstatus_to_exitcode(status)))
+                self._exit = Exit(status)
 
 
 def _is_live_member(pid: int, group: int) -> bool:
@@ -153,11 +153,6 @@ def _is_live_member(pid: int, group: int) -> bool:
         return os.getpgid(pid) == group and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except (OSError, psutil.Error):
         return False
-
-
-def _to_status(code: int) -> ExitStatus:
-    """From a wait status as `os.waitstatus_to_exitcode` reads it: negative is the signal."""
-    return ExitStatus(exit_code=code, signal=None) if code >= 0 else ExitStatus(exit_code=None, signal=-code)
 
 
 if sys.platform == "linux":
@@ -172,12 +167,12 @@ if sys.platform == "linux":
         def fileno(self) -> int:
             return self._pidfd
 
-        def peek(self) -> ExitStatus | None:
-            """How it ended, None while it lives; ChildProcessError where somebody else has reaped it."""
+        def peek(self) -> int | None:
+            """Its wait status, None while it lives; ChildProcessError where somebody else has reaped it."""
             result = os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOWAIT | os.WNOHANG)
             if result is None:
                 return None
-            return _to_status(result.si_status if result.si_code == os.CLD_EXITED else -result.si_status)
+            return result.si_status << 8 if result.si_code == os.CLD_EXITED else result.si_status
 
         def reap(self) -> None:
             os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOHANG)
@@ -192,14 +187,8 @@ if sys.platform == "linux":
         def signal_group(self, number: int) -> None:
             signal.pidfd_send_signal(self._pidfd, number, None, _PIDFD_SIGNAL_PROCESS_GROUP)
 
-        def may_answer(self, number: Signals) -> bool:
-            # proc(5): the masks of caught and ignored signals.  The pid is still its own: it is not reaped.
-            try:
-                with open(f"/proc/{self._pid}/status", "rb") as status:  # noqa: PTH123 -- the quick way, on every stop
-                    masks = [int(line[7:], 16) for line in status if line.startswith((b"SigIgn:", b"SigCgt:"))]
-            except (OSError, ValueError):
-                return True
-            return number is not Signals.SIGKILL and any(mask >> (number - 1) & 1 for mask in masks)
+        def may_answer(self, number: int) -> bool:
+            return number != Signals.SIGKILL and handles(self._pid, number)  # not reaped: the pid is still its own
 
         def close(self) -> None:
             os.close(self._pidfd)
@@ -215,7 +204,7 @@ elif sys.platform != "win32":
 
         def __init__(self, pid: int) -> None:
             self._pid = pid
-            self._status: ExitStatus | None = None
+            self._status: int | None = None
             self._queue = select.kqueue()
             event = select.kevent(
                 pid,
@@ -232,10 +221,10 @@ elif sys.platform != "win32":
         def fileno(self) -> int:
             return self._queue.fileno()
 
-        def peek(self) -> ExitStatus | None:
+        def peek(self) -> int | None:
             if self._status is None:
                 for event in self._queue.control(None, 1, 0):
-                    self._status = _to_status(os.waitstatus_to_exitcode(event.data))
+                    self._status = event.data
             return self._status
 
         def reap(self) -> None:
@@ -247,8 +236,8 @@ elif sys.platform != "win32":
         def signal_group(self, number: int) -> None:
             os.killpg(self._pid, number)
 
-        def may_answer(self, number: Signals) -> bool:
-            return number is not Signals.SIGKILL
+        def may_answer(self, number: int) -> bool:
+            return number != Signals.SIGKILL
 
         def close(self) -> None:
             self._queue.close()

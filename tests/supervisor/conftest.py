@@ -1,4 +1,7 @@
-"""What every test here relies on: temporary files of its own, and a host that does not ignore Ctrl-C."""
+"""What every test here relies on: temporary files of its own, and a host that does not ignore Ctrl-C.
+
+Modules that say `pytestmark = pytest.mark.usefixtures("each_tier")` run once for each way of holding processes.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,9 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+import supervising
+
+from lastword.supervisor import Containment
 
 
 @pytest.fixture(autouse=True)
@@ -26,3 +32,11 @@ def _signals_as_in_a_terminal() -> Generator[None]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(params=list(Containment), ids=lambda containment: containment.name.lower())
+def each_tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Containment:
+    """How the supervisors of the test hold their processes.  A machine that lacks a tier fails: nothing is skipped."""
+    containment: Containment = request.param
+    monkeypatch.setattr(supervising, "tier", containment)
+    return containment

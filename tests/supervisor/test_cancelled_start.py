@@ -13,13 +13,14 @@ from typing import Any
 
 import anyio
 import pytest
-from supervising import OWNER, names, supervising, told
+from supervising import OWNER, launcher_class, names, supervising, told
 
 from lastword.notifier import ProcessState
 from lastword.supervisor import Process, Supervisor
 from lastword.supervisor._record import ProcessRecord
 from lastword.supervisor._store import Store
-from lastword.supervisor.launch import GroupLauncher
+
+pytestmark = pytest.mark.usefixtures("each_tier")
 
 S = ProcessState
 
@@ -57,7 +58,8 @@ async def _start(supervisor: Supervisor, caller: Caller, moment: str, monkeypatc
     """Start a process whose caller is cancelled at `moment`, and has noticed before anything goes on."""
     armed: list[Cancel] = []
     launches: list[str] = []
-    save, launch = Store.save, GroupLauncher.launch
+    kind = launcher_class()
+    save, launch = Store.save, kind.launch
 
     async def at(now: str) -> None:
         if now == moment:
@@ -71,7 +73,7 @@ async def _start(supervisor: Supervisor, caller: Caller, moment: str, monkeypatc
         await save(self, record, units)
         await at(f"{state} is stored")
 
-    async def launching(self: GroupLauncher, spec: Any, listener: Any) -> Any:
+    async def launching(self: Any, spec: Any, listener: Any) -> Any:
         launches.append(moment)
         await at("launching")
         child = await launch(self, spec, listener)
@@ -80,7 +82,7 @@ async def _start(supervisor: Supervisor, caller: Caller, moment: str, monkeypatc
 
     with monkeypatch.context() as patch:
         patch.setattr(Store, "save", saving)
-        patch.setattr(GroupLauncher, "launch", launching)
+        patch.setattr(kind, "launch", launching)
         await caller(lambda: supervisor.start("exec sleep 300", owner=OWNER), armed.append)
         await anyio.wait_all_tasks_blocked()
     # While `starting` is stored, nothing is spawned for nobody.

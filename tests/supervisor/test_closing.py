@@ -16,14 +16,27 @@ from typing import Any
 import anyio
 import pytest
 from manual_clock import ManualClock
-from supervising import OWNER, SESSION, alive, failing_saves, nothing_left, supervising, told, until, wait_for_output
+from supervising import (
+    OWNER,
+    SESSION,
+    alive,
+    failing_saves,
+    launcher_class,
+    nothing_left,
+    supervising,
+    told,
+    until,
+    wait_for_output,
+)
 
 from lastword.notifier import ProcessCompleted, ProcessState, ProcessStopRequested, TerminalReason
-from lastword.supervisor import ErrorCode, Limits, Process, Supervisor, SupervisorError, open_supervisor
+from lastword.supervisor import Containment, ErrorCode, Limits, Process, Supervisor, SupervisorError, open_supervisor
 from lastword.supervisor._record import ProcessRecord
 from lastword.supervisor._store import Store
 from lastword.supervisor._supervisor import CLOSING_SECONDS
-from lastword.supervisor.launch import GroupLauncher
+from lastword.supervisor.launch import launcher_of
+
+pytestmark = pytest.mark.usefixtures("each_tier")
 
 S, R = ProcessState, TerminalReason
 
@@ -273,7 +286,7 @@ async def test_a_start_that_closing_cannot_wait_for_ends_with_it(monkeypatch: py
     async def never(*_: object) -> None:
         await anyio.sleep_forever()
 
-    monkeypatch.setattr(GroupLauncher, "launch", never)
+    monkeypatch.setattr(launcher_class(), "launch", never)
     codes: list[ErrorCode] = []
     async with anyio.create_task_group() as callers, supervising(limits=Limits(grace_seconds=0.1)) as supervisor:
 
@@ -291,7 +304,7 @@ async def test_a_process_that_is_being_spawned_when_closing_begins_is_asked_to_s
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It could not be asked before it was there; it is not left to the kill at the end of the grace."""
-    launch = GroupLauncher.launch
+    launch = launcher_class().launch
     async with supervising() as supervisor:
 
         async def slow(*arguments: Any) -> Any:
@@ -299,7 +312,7 @@ async def test_a_process_that_is_being_spawned_when_closing_begins_is_asked_to_s
             await anyio.wait_all_tasks_blocked()
             return await launch(*arguments)
 
-        monkeypatch.setattr(GroupLauncher, "launch", slow)
+        monkeypatch.setattr(launcher_class(), "launch", slow)
         with anyio.fail_after(30):
             async with anyio.create_task_group() as tasks:
                 process = await supervisor.start("exec sleep 60", owner=OWNER)
@@ -347,7 +360,12 @@ async def test_what_may_not_be_signalled_is_told_as_failed(monkeypatch: pytest.M
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
     with anyio.fail_after(30):
-        async with open_supervisor(None, session_id=SESSION, limits=Limits(grace_seconds=0.05)) as supervisor:
+        async with open_supervisor(
+            None,
+            session_id=SESSION,
+            limits=Limits(grace_seconds=0.05),
+            launcher=launcher_of(Containment.PROCESS_GROUP),  # the one that signals from here
+        ) as supervisor:
             process = await supervisor.start("echo $$; sleep 300", owner=OWNER)
             await wait_for_output(process, b"\n")
             pid = int((await process.read_output()).data)
@@ -431,8 +449,8 @@ def test_a_fork_that_leaves_the_block_ends_nothing() -> None:
     assert (done.returncode, done.stdout) == (0, "RUNNING b'hi\\n'\n"), done.stderr
 
 
-async def test_an_idle_job_costs_two_descriptors_and_no_thread_or_task() -> None:
-    """A pidfd and a pipe; everything else is shared."""
+async def test_an_idle_job_costs_a_descriptor_or_two_and_no_thread_or_task(each_tier: Containment) -> None:
+    """A socket to its shim, or a pidfd and a pipe; everything else is shared."""
     async with supervising(limits=Limits(running_per_loop=32, spool_bytes=4096)) as supervisor:
         await (await supervisor.start("true", owner=OWNER)).wait()
         before = (len(list(Path("/proc/self/fd").iterdir())), threading.active_count(), len(anyio.get_running_tasks()))
@@ -440,4 +458,5 @@ async def test_an_idle_job_costs_two_descriptors_and_no_thread_or_task() -> None
             await supervisor.start(["sleep", "300"], owner=OWNER, timeout=600.0)
         await anyio.wait_all_tasks_blocked()
         after = (len(list(Path("/proc/self/fd").iterdir())), threading.active_count(), len(anyio.get_running_tasks()))
-        assert after == (before[0] + 40, before[1], before[2])
+        each = 2 if each_tier is Containment.PROCESS_GROUP else 1
+        assert after == (before[0] + 20 * each, before[1], before[2])

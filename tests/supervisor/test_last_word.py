@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
-from supervising import OWNER, names, supervising, told
+from supervising import OWNER, launcher_class, names, supervising, told
 
 from lastword.notifier import ProcessState, SystemClock
 from lastword.supervisor import Limits, SpawnFailedError
@@ -20,7 +20,8 @@ from lastword.supervisor._registry import Registry
 from lastword.supervisor._store import Store
 from lastword.supervisor._timers import Timers
 from lastword.supervisor._units import last_word_unit
-from lastword.supervisor.launch import GroupLauncher
+
+pytestmark = pytest.mark.usefixtures("each_tier")
 
 S = ProcessState
 
@@ -106,14 +107,15 @@ async def test_an_encoder_that_raises_touches_one_process_only(monkeypatch: pyte
 @pytest.mark.parametrize("at", ["starting", "running", "launch"])
 async def test_what_nobody_foresaw_in_a_start_leaves_no_process(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is raised and wherever: the child is killed, the record is failed and told, and the start raises."""
-    save, launch = Store.save, GroupLauncher.launch
+    kind = launcher_class()
+    save, launch = Store.save, kind.launch
 
     async def saving(self: Store, record: ProcessRecord, units: Any = ()) -> None:
         if record.state.name.lower() == at:
             raise RuntimeError("nobody foresaw this")
         await save(self, record, units)
 
-    async def launching(self: GroupLauncher, spec: Any, listener: Any) -> Any:
+    async def launching(self: Any, spec: Any, listener: Any) -> Any:
         if at == "launch":
             raise RuntimeError("nobody foresaw this")
         return await launch(self, spec, listener)
@@ -123,7 +125,7 @@ async def test_what_nobody_foresaw_in_a_start_leaves_no_process(at: str, monkeyp
         told(supervisor.outbox)
         with monkeypatch.context() as patch:
             patch.setattr(Store, "save", saving)
-            patch.setattr(GroupLauncher, "launch", launching)
+            patch.setattr(kind, "launch", launching)
             with pytest.raises(SpawnFailedError) as caught:
                 await supervisor.start("sleep 300", owner=OWNER)
         outcome = await supervisor.get(caught.value.handle, OWNER).wait()

@@ -37,6 +37,8 @@ from lastword.notifier import (
 )
 from lastword.supervisor import Limits, ProcessNotFoundError, StopMode, open_supervisor
 
+pytestmark = pytest.mark.usefixtures("each_tier")
+
 
 async def test_a_life_is_told_in_order_with_the_ids_of_its_process() -> None:
     """Started, then Completed with its notification in one unit; every id is a role of the one base id."""

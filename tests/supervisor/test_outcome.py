@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from signal import Signals
 
+import attrs
 import pytest
 
 from lastword.notifier import COMPLETION_REASONS, ProcessState, TerminalReason
@@ -72,18 +73,18 @@ def test_verdicts(
     report = Report(
         status=status,
         signalled=frozenset(signalled),
-        ended_at=10.0,
+        in_time=False,
         survivors=0,
         output_open=False,
         spool=SpoolState(),
         proven=False,
     )
-    verdict = judge(report, cause, interrupt_until=9.9)
+    verdict = judge(report, cause)
     assert (verdict.state, verdict.reason) == (state, reason)
     assert verdict.reason in COMPLETION_REASONS[verdict.state]
     assert verdict.code == ("exit_unknown" if state is S.FAILED else "")
     if cause is C.INTERRUPT:
-        assert judge(report, cause, interrupt_until=10.0).state is S.INTERRUPTED
+        assert judge(attrs.evolve(report, in_time=True), cause).state is S.INTERRUPTED
 
 
 def test_modes_and_reasons_of_causes() -> None:

@@ -14,6 +14,7 @@ from supervising import OWNER, output_of, supervising, wait_for_output
 
 from lastword.notifier import ProcessState, TerminalReason
 from lastword.supervisor import (
+    Containment,
     ErrorCode,
     Limits,
     OutputChunk,
@@ -24,7 +25,10 @@ from lastword.supervisor import (
     StdinClosedError,
     SupervisorError,
 )
+from lastword.supervisor.launch import launcher_of
 from lastword.supervisor.shim._ring import HEADER_BYTES, segment_of
+
+pytestmark = pytest.mark.usefixtures("each_tier")
 
 
 async def test_stdout_and_stderr_keep_their_exact_order() -> None:
@@ -263,7 +267,8 @@ async def test_a_failing_disk_is_told_and_the_child_is_drained(monkeypatch: pyte
             data = data[: most - offset]
         return pwrite(descriptor, data, offset)
 
-    async with supervising() as supervisor:
+    # The tier whose keeper is in this process; the others' writer is the same (see test_ring.py, tests/faults).
+    async with supervising(launcher=launcher_of(Containment.PROCESS_GROUP)) as supervisor:
         monkeypatch.setattr(os, "pwrite", full)
         process = await supervisor.start("seq 1 100000; exit 4", owner=OWNER)
         outcome = await process.wait()

@@ -13,7 +13,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from supervising import LOOP, OWNER, SESSION, names, nothing_left, output_of, supervising, told
+from supervising import LOOP, OWNER, SESSION, alive, names, nothing_left, output_of, supervising, told
 
 from lastword.notifier import (
     Owner,
@@ -24,7 +24,9 @@ from lastword.notifier import (
     TerminalReason,
     process_ids,
 )
-from lastword.supervisor import ErrorCode, Limits, ProcessNotFoundError, SupervisorError, open_supervisor
+from lastword.supervisor import Containment, ErrorCode, Limits, ProcessNotFoundError, SupervisorError, open_supervisor
+
+pytestmark = pytest.mark.usefixtures("each_tier")
 
 HOST = f"""
 import os, signal, sys
@@ -32,12 +34,15 @@ from pathlib import Path
 from uuid import UUID
 import anyio
 from lastword.notifier import Owner
-from lastword.supervisor import open_supervisor
+from lastword.supervisor import Containment, open_supervisor
+from lastword.supervisor.launch import launcher_of
 
 async def main():
     session = UUID("{SESSION}")
     owner = Owner(session_id=session, loop_id=UUID("{LOOP}"))
-    async with open_supervisor(Path(sys.argv[1]), session_id=session) as supervisor:
+    async with open_supervisor(
+        Path(sys.argv[1]), session_id=session, launcher=launcher_of(Containment[sys.argv[2]])
+    ) as supervisor:
         ended = await supervisor.start("echo bye; exit 3", owner=owner, name="ended")
         await ended.wait()
         running = await supervisor.start(["sh", "-c", "echo $$; exec sleep 300"], owner=owner, name="running")
@@ -52,20 +57,25 @@ anyio.run(main)
 STRANGER = Owner(session_id=SESSION, loop_id=UUID(int=99))
 
 
-async def test_a_killed_host_leaves_lost_processes_and_unsent_words(tmp_path: Path) -> None:
+async def test_a_killed_host_leaves_lost_processes_and_unsent_words(tmp_path: Path, each_tier: Containment) -> None:
     """SIGKILL of a real host: the next opening tells what was lost with the ids of then, once, and keeps the rest."""
-    done = subprocess.run([sys.executable, "-c", HOST, str(tmp_path)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", HOST, str(tmp_path), each_tier.name], capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == -signal.SIGKILL, done.stderr
     ended_handle, lost_handle, command_id, pid = done.stdout.split()
-    # This tier cannot end what a dead host left; the test does.
-    os.kill(int(pid), signal.SIGKILL)
+    contained = each_tier is not Containment.PROCESS_GROUP
+    if not contained:  # this tier cannot end what a dead host left; the test does
+        os.kill(int(pid), signal.SIGKILL)
+    diagnostic = "host_died" if contained else "tree_not_proven"
     ids = process_ids(UUID(command_id))
 
     async with supervising(tmp_path) as supervisor:
         lost = supervisor.get(lost_handle, OWNER)
+        assert not alive(int(pid))
         outcome = await lost.wait()
         assert (outcome.state, outcome.reason) == (ProcessState.LOST_ON_RESTORE, TerminalReason.LOST_ON_RESTORE)
-        assert (outcome.diagnostic, outcome.proven) == ("tree_not_proven", False)
+        assert (outcome.diagnostic, outcome.proven) == (diagnostic, contained)
         assert (outcome.exit_code, outcome.signal) == (None, None)
         assert outcome.started_at == lost.started_at
         assert await output_of(lost) == f"{pid}\n".encode()
@@ -87,7 +97,7 @@ async def test_a_killed_host_leaves_lost_processes_and_unsent_words(tmp_path: Pa
         )
         (event,) = [item for item in items if isinstance(item, ProcessLost)]
         assert event.header.event_id == ids.lost
-        assert event.process.diagnostic == "tree_not_proven"
+        assert event.process.diagnostic == diagnostic
         assert ids.command in [i.notification.command_id for i in items if isinstance(i, ProcessNotification)]
 
     async with supervising(tmp_path) as supervisor:
@@ -122,6 +132,7 @@ async def test_a_start_whose_record_alone_is_durable_is_lost(tmp_path: Path) -> 
     async with supervising(tmp_path) as supervisor:
         process = await supervisor.start("true", owner=OWNER)
         await process.wait()
+        assert not (tmp_path / "output" / process.handle).exists()
         told(supervisor.outbox)
     connection = sqlite3.connect(tmp_path / "supervisor.db")
     connection.execute("UPDATE process SET state = 1, started_at = NULL")

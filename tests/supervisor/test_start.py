@@ -32,6 +32,9 @@ from lastword.supervisor import (
 )
 from lastword.supervisor._record import ProcessRecord
 from lastword.supervisor._store import Store
+from lastword.supervisor.launch import launcher_of
+
+pytestmark = pytest.mark.usefixtures("each_tier")
 
 PYTHON = sys.executable
 
@@ -236,8 +239,14 @@ async def test_wrong_arguments_name_their_field_and_leave_no_record(arguments: d
         ({"resources": ResourceLimits(nice=5, umask=0)}, ErrorCode.PROCESS_SETUP_FAILED),
     ],
 )
-async def test_what_the_tier_cannot_do_is_refused_and_never_ignored(wish: dict[str, Any], code: ErrorCode) -> None:
+async def test_what_the_tier_cannot_do_is_refused_and_never_ignored(
+    wish: dict[str, Any], code: ErrorCode, each_tier: Containment
+) -> None:
     """A typed error before anything is recorded."""
+    if "resources" in wish and each_tier is not Containment.PROCESS_GROUP:
+        async with supervising() as supervisor:
+            assert (await (await supervisor.start("true", owner=OWNER, **wish)).wait()).exit_code == 0
+        return
     async with supervising() as supervisor:
         with pytest.raises(SupervisorError) as caught:
             await supervisor.start("true", owner=OWNER, **wish)
@@ -271,15 +280,18 @@ async def test_owners_of_another_session_are_refused() -> None:
         assert process.owner == OWNER
 
 
-async def test_a_stronger_tier_than_there_is_is_refused_at_opening() -> None:
+async def test_a_stronger_tier_than_there_is_is_refused_at_opening(each_tier: Containment) -> None:
     """`require` compares with what the launcher can do, before anything is spawned."""
-    with pytest.raises(SupervisorError) as caught:
-        async with open_supervisor(None, session_id=SESSION, require=Containment.CGROUP):
-            raise AssertionError("opened")
-    assert caught.value.code is ErrorCode.LIFETIME_ENFORCEMENT_UNAVAILABLE
-    async with supervising(require=Containment.PROCESS_GROUP) as supervisor:
-        assert supervisor.containment is Containment.PROCESS_GROUP
-        assert not supervisor.containment.proven
+    for stronger in Containment:
+        if stronger > each_tier:
+            with pytest.raises(SupervisorError) as caught:
+                async with open_supervisor(None, session_id=SESSION, require=stronger, launcher=launcher_of(each_tier)):
+                    raise AssertionError("opened")
+            assert caught.value.code is ErrorCode.LIFETIME_ENFORCEMENT_UNAVAILABLE
+        else:
+            async with supervising(require=stronger) as supervisor:
+                assert supervisor.containment is each_tier
+                assert supervisor.containment.proven == (each_tier is not Containment.PROCESS_GROUP)
 
 
 async def test_quotas_are_reserved_before_spawn_and_released_at_the_end() -> None:

@@ -7,13 +7,14 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from supervising import OWNER, alive, output_of, supervising, until, wait_for_output
 
 from lastword.notifier import ProcessState
 from lastword.supervisor import Limits, QuotaExceededError
 from lastword.supervisor.launch import _leader
+
+pytestmark = pytest.mark.usefixtures("each_tier")
 
 
 def _no_exact_signals(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,10 +23,6 @@ def _no_exact_signals(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 QUIET = "</dev/null >/dev/null 2>&1"
-
-
-def _nobody(_: _leader.Leader) -> int:
-    return 0
 
 
 async def _pids(process: Any) -> list[int]:
@@ -128,59 +125,6 @@ async def test_a_stop_ends_survivors_that_would_be_kept() -> None:
         assert not alive(pid)
 
 
-async def test_no_stranger_is_signalled_when_somebody_else_reaped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without an exact way to name the group, a group whose leader is gone is not signalled by its number."""
-    _no_exact_signals(monkeypatch)
-    sent: list[int] = []
-    killpg = os.killpg
-
-    def recording(group: int, number: int) -> None:
-        sent.append(number)
-        killpg(group, number)
-
-    async with supervising() as supervisor:
-        process = await supervisor.start("sleep 0.2; exit 3", owner=OWNER)
-        monkeypatch.setattr(os, "killpg", recording)
-        os.waitpid(-1, 0)  # blocks the loop until it has ended, and takes its status
-        outcome = await process.wait()
-        assert (outcome.state, outcome.diagnostic) == (ProcessState.FAILED, "exit_unknown")
-        assert sent == []
-
-
-@pytest.mark.parametrize("ignored", [True, False])
-async def test_a_status_that_somebody_took_is_unknown_and_never_made_up(ignored: bool) -> None:
-    """An ignored SIGCHLD, or a foreign waitpid: failed with a diagnostic; not 0, not 255, and no hang."""
-    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN if ignored else signal.SIG_DFL)
-    try:
-        async with supervising() as supervisor:
-            process = await supervisor.start("sleep 0.1; exit 3", owner=OWNER)
-            if not ignored:
-                os.waitpid(-1, 0)
-            outcome = await process.wait()
-            assert (outcome.state, outcome.diagnostic) == (ProcessState.FAILED, "exit_unknown")
-            assert (outcome.exit_code, outcome.signal, outcome.shell_code) == (None, None, None)
-            assert outcome.started_at is not None
-            # A stop is known for what it was all the same: a live leader was signalled.
-            other = await supervisor.start("sleep 60", owner=OWNER)
-            stopped = await other.stop()
-            assert stopped is not None
-            assert stopped.state is ProcessState.TERMINATED
-    finally:
-        signal.signal(signal.SIGCHLD, before)
-
-
-async def test_exits_before_it_can_be_watched_under_an_ignored_sigchld() -> None:
-    """A hundred that end at once: none hangs."""
-    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    try:
-        async with supervising() as supervisor:
-            for _ in range(50):
-                process = await supervisor.start(["true"], owner=OWNER)
-                assert (await process.wait()).state is ProcessState.FAILED
-    finally:
-        signal.signal(signal.SIGCHLD, before)
-
-
 async def test_kept_survivors_that_end_by_themselves_are_let_go() -> None:
     """Looked up when it matters: then nothing is held any more."""
     async with supervising() as supervisor:
@@ -220,32 +164,3 @@ async def test_admission_evicts_what_kept_survivors_that_are_gone() -> None:
         os.kill(pid, signal.SIGKILL)
         await until(lambda: not alive(pid))
         await (await supervisor.start("true", owner=OWNER)).wait()
-
-
-async def test_the_group_is_killed_before_its_leader_is_reaped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A scan that misses somebody (it may have forked meanwhile) does not let him live: the kernel finds them all."""
-    monkeypatch.setattr(_leader.Leader, "members", _nobody)
-    async with supervising() as supervisor:
-        process = await supervisor.start(f"sleep 300 {QUIET} & echo $!; exit 3", owner=OWNER)
-        assert (await process.wait()).exit_code == 3
-        (pid,) = await _pids(process)
-        await until(lambda: not alive(pid))
-
-
-async def test_the_groups_number_is_its_own_whenever_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where only a number can name the group, the leader's zombie keeps that number until the last signal was sent."""
-    _no_exact_signals(monkeypatch)
-    states: list[str] = []
-    killpg = os.killpg
-
-    def looking(group: int, number: int) -> None:
-        states.append(psutil.Process(group).status())
-        killpg(group, number)
-
-    monkeypatch.setattr(os, "killpg", looking)
-    async with supervising() as supervisor:
-        process = await supervisor.start(f"sleep 300 {QUIET} & echo $!; exit 3", owner=OWNER)
-        assert (await process.wait()).exit_code == 3
-        (pid,) = await _pids(process)
-        await until(lambda: not alive(pid))
-    assert set(states) == {psutil.STATUS_ZOMBIE}

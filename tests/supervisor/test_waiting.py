@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 
 import anyio
+import pytest
 from manual_clock import ManualClock
 
 from lastword.supervisor._reactor import Reactor
 from lastword.supervisor._timers import Timers
+
+pytestmark = pytest.mark.usefixtures("each_tier")
 
 
 async def test_timers_fire_in_order_and_not_when_cancelled() -> None:

@@ -26,9 +26,10 @@ from lastword.notifier import (
     decode_command,
     decode_event,
 )
-from lastword.supervisor import Process, Supervisor, open_supervisor
+from lastword.supervisor import Containment, Process, Supervisor, open_supervisor
 from lastword.supervisor._record import ProcessRecord
 from lastword.supervisor._store import Store
+from lastword.supervisor.launch import ContainedLauncher, GroupLauncher, launcher_of
 
 SESSION = UUID("0192f0c1-2345-7abc-8def-0123456789ab")
 LOOP = UUID("0192f0c1-2345-7abc-8def-00000000000a")
@@ -72,9 +73,20 @@ def nothing_left() -> Generator[None]:
     assert after.temporaries <= before.temporaries, (before, after)
 
 
+tier: Containment | None = None
+"""How supervisors of tests hold their processes (set by a fixture); None: as strongly as this machine can."""
+
+
+def launcher_class() -> Any:
+    """What spawns for the supervisors of the test, to be patched."""
+    return GroupLauncher if tier is Containment.PROCESS_GROUP else ContainedLauncher
+
+
 @asynccontextmanager
 async def supervising(directory: Path | None = None, **options: Any) -> AsyncGenerator[Supervisor]:
     """A supervisor of `SESSION` for a block that must leave nothing, and must not hang."""
+    if tier is not None:
+        options.setdefault("launcher", launcher_of(tier))
     with nothing_left(), anyio.fail_after(HANG_SECONDS):
         async with open_supervisor(directory, session_id=SESSION, **options) as supervisor:
             yield supervisor

@@ -1,0 +1,355 @@
+"""A contained job, as the host sees it: what its shim tells, and orders to it.
+
+The states, and what leads out of each:
+
+    STARTING  STARTED: to RUNNING.  FAILED, REFUSED, the end of the socket: to CLOSED, and `failure` says why.
+    RUNNING   ENDED: to KEPT where survivors are kept, else to CLOSED.  The end of the socket: to LOST.
+    KEPT      EMPTIED: to CLOSED.  The end of the socket: to LOST.
+    LOST      the shim is dead.  Swept, or nobody there to sweep: told, to CLOSED.
+    CLOSED    nothing is held any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+from enum import Enum
+from signal import Signals
+from typing import TYPE_CHECKING, Any, Final, final
+
+import anyio
+
+from .._timers import Timer
+from ..output import SpoolState, read_header, to_fault
+from ..shim import _messages as messages
+from ..shim._exec import Failure
+from ..shim._keeper import KILL_SECONDS, Facts
+from ._failure import lost_failure, setup_failure
+from ._launcher import LaunchFailedError, LaunchSpec, Listener, Report, StopMode, to_exit_status
+from ._site import LaunchSite
+
+if TYPE_CHECKING:
+    from ._contained import ContainedLauncher
+
+logger = logging.getLogger(__name__)
+
+# Beyond the deadline by which a shim answers a stop: then it is stopped or stuck itself.
+_MUTE_SECONDS: Final = 1.0
+
+# How long the zygote may take to sweep after a dead shim before nobody waits for its word.
+_SWEEP_SECONDS: Final = 3.0
+
+
+class _State(Enum):
+    STARTING = "starting"
+    RUNNING = "running"
+    KEPT = "kept"
+    LOST = "lost"
+    CLOSED = "closed"
+
+
+@final
+class ContainedChild:
+    """A `Child` that a shim keeps."""
+
+    __slots__ = (
+        "_answer_due",
+        "_armed",
+        "_channel",
+        "_cut",
+        "_failure",
+        "_launcher",
+        "_listener",
+        "_ordered",
+        "_output",
+        "_shim",
+        "_shim_pidfd",
+        "_site",
+        "_spool",
+        "_started",
+        "_state",
+        "_told",
+        "job",
+    )
+
+    def __init__(
+        self,
+        job: int,
+        channel: socket.socket,
+        spec: LaunchSpec,
+        listener: Listener,
+        *,
+        site: LaunchSite,
+        launcher: ContainedLauncher,
+    ) -> None:
+        """Own `channel`, whose other end the shim of `job` will be given."""
+        self.job = job
+        self._channel = channel
+        self._listener = listener
+        self._site = site
+        self._launcher = launcher
+        self._output = spec.output_path
+        self._cut = None if spec.rotate else spec.output_limit
+        self._state = _State.STARTING
+        self._started = anyio.Event()
+        self._failure: LaunchFailedError | None = None
+        self._spool = SpoolState(cut=self._cut)
+        self._armed: int | None = None
+        self._ordered = False
+        self._told = False
+        self._answer_due: Timer | None = None
+        self._shim = 0
+        self._shim_pidfd = -1
+        channel.setblocking(False)
+        site.reactor.add(channel.fileno(), self._on_readable)
+
+    # --- what is asked ------------------------------------------------------------------------------------------------
+
+    @property
+    def failure(self) -> LaunchFailedError | None:
+        """Why it was not spawned; None where it was."""
+        return self._failure
+
+    async def wait_started(self) -> None:
+        """Until the program has been executed, or could not be."""
+        await self._started.wait()
+
+    @property
+    def spool(self) -> SpoolState:
+        """How much output there is by what was told; the ring's header may say more."""
+        return self._spool
+
+    @property
+    def holds_survivors(self) -> bool:
+        """Whether it was told and survivors are kept."""
+        return self._told and self._state is not _State.CLOSED
+
+    @property
+    def released(self) -> bool:
+        """Whether it holds nothing any more."""
+        return self._state is _State.CLOSED
+
+    def arm(self, total: int) -> None:
+        """Have `grew` told once there are more than `total` bytes; see `Child.arm`."""
+        if self._state is _State.RUNNING and (self._armed is None or total < self._armed):
+            self._armed = total
+            self._send(messages.ARM, total)
+
+    def stop(self, mode: StopMode, grace: float) -> bool:
+        """Order a stop; see `Child.stop`.  Whether it came before the leader's end only the report tells."""
+        self._read_all()  # its end may have been told by now
+        if self._state in (_State.CLOSED, _State.LOST):
+            return self._state is _State.LOST
+        self._send(messages.STOP, mode.value, grace)
+        if mode is not StopMode.INTERRUPT:
+            self._ordered = True
+            self._await_answer((grace if mode is StopMode.TERMINATE else 0.0) + KILL_SECONDS + _MUTE_SECONDS)
+        return True
+
+    def give_up(self) -> Report:
+        """Seal what cannot be ended; see `Child.give_up`."""
+        self._stop_waiting()
+        self._told = True
+        self._send(messages.SEAL)
+        with contextlib.suppress(Exception):  # what it has told will do
+            header = read_header(self._output)
+            if header is not None:
+                self._spool = SpoolState.of(header)
+        return self._lost_report(proven=False, lost=False)
+
+    def abandon(self) -> None:
+        """Let go: the shim ends what is left as soon as the socket is closed."""
+        self._close()
+
+    # --- told by the zygote -------------------------------------------------------------------------------------------
+
+    def on_refused(self, number: int) -> None:
+        """No shim could be forked."""
+        self._fail(setup_failure("resources", number))
+
+    def on_swept(self, *, proven: bool) -> None:
+        """Its shim has ended, and what that left was swept."""
+        if self._state is _State.STARTING:
+            self._read_all()  # it may have said why
+            if self._state is _State.STARTING:
+                self._fail(lost_failure())
+        elif self._state in (_State.RUNNING, _State.KEPT):
+            self._read_all()  # what it has told before counts
+            if self._state in (_State.RUNNING, _State.KEPT):
+                self._on_end()
+        if self._state is _State.LOST:
+            self._finish_lost(proven=proven)
+
+    def on_zygote_death(self) -> None:
+        """Nobody will sweep after its shim; and that is the host's own child now, if the host adopts orphans."""
+        if self._state is _State.STARTING:
+            self._fail(lost_failure())
+        elif self._state is _State.LOST:
+            self._finish_lost(proven=False)
+        elif self._shim and self._shim_pidfd < 0:
+            with contextlib.suppress(OSError):
+                self._shim_pidfd = os.pidfd_open(self._shim)
+
+    # --- told by the shim ---------------------------------------------------------------------------------------------
+
+    def _on_readable(self) -> None:
+        try:
+            message, descriptors = messages.receive(self._channel)
+        except BlockingIOError:
+            return
+        except OSError:
+            message, descriptors = None, []
+        for descriptor in descriptors:
+            os.close(descriptor)
+        if message is None:
+            self._on_end()
+        else:
+            self._on_message(message)
+
+    def _read_all(self) -> None:
+        while self._state is not _State.CLOSED and self._state is not _State.LOST:
+            try:
+                message, _ = messages.receive(self._channel)
+            except OSError:
+                return
+            if message is None:
+                return
+            self._on_message(message)
+
+    def _on_message(self, message: tuple[Any, ...]) -> None:
+        match message:
+            case (messages.STARTED, shim):
+                self._shim = shim
+                self._state = _State.RUNNING
+                self._started.set()
+            case (messages.FAILED, *values):
+                failure = Failure(*values)
+                self._fail(setup_failure(failure.step, failure.errno, found=failure.found))
+            case (messages.GREW, total, fault):
+                self._armed = None
+                self._note_output(total, self._spool.base, fault)
+                self._listener.grew(total)
+            case (messages.ENDED, facts, total, base, fault):
+                self._note_output(total, base, fault)
+                self._on_ended(Facts(*facts))
+            case (messages.STUCK, number):
+                self._stop_waiting()
+                self._listener.stuck(number)
+            case (messages.EMPTIED,):
+                self._finish()
+            case (messages.FAULT, trace):
+                logger.error(
+                    "a process's keeper has failed in a way that nobody foresaw; it ends what it held\n%s", trace
+                )
+            case _:
+                pass
+
+    def _note_output(self, total: int, base: int, fault: tuple[int, int] | None) -> None:
+        self._spool = SpoolState(
+            total=total, base=base, fault=None if fault is None else to_fault(*fault), cut=self._cut
+        )
+
+    def _on_ended(self, facts: Facts) -> None:
+        self._stop_waiting()
+        self._told = True
+        report = Report(
+            status=to_exit_status(facts.status),
+            signalled=frozenset(map(Signals, facts.signalled)),
+            in_time=facts.in_time,
+            survivors=facts.survivors,
+            output_open=facts.output_open,
+            spool=self._spool,
+            proven=facts.proven,
+        )
+        if facts.keeps:
+            self._state = _State.KEPT
+        else:
+            self._close()
+        self._listener.ended(report)
+
+    def _on_end(self) -> None:
+        """The shim's end of the socket is gone, and it has not said that it was done."""
+        if self._state is _State.STARTING:
+            self._unwatch()
+            self._site.timers.call_after(_SWEEP_SECONDS, lambda: self._fail(lost_failure()))
+            return
+        self._unwatch()
+        self._state = _State.LOST
+        self._stop_waiting()
+        if self._shim_pidfd >= 0:
+            self._finish_lost(proven=False)
+        else:
+            self._answer_due = self._site.timers.call_after(_SWEEP_SECONDS, lambda: self._finish_lost(proven=False))
+
+    def _finish_lost(self, *, proven: bool) -> None:
+        if self._state is not _State.LOST:
+            return
+        if self._told:
+            self._finish()
+            return
+        self._told = True
+        with contextlib.suppress(Exception):  # a ring that cannot be read says nothing
+            header = read_header(self._output)
+            if header is not None:
+                self._spool = SpoolState.of(header)
+        report = self._lost_report(proven=proven, lost=True)
+        self._close()
+        self._listener.ended(report)
+
+    def _lost_report(self, *, proven: bool, lost: bool) -> Report:
+        """What can be said where the shim does not: truth before lost, if it had seen the leader end by itself."""
+        status: int | None = None
+        if lost and not self._ordered:
+            with contextlib.suppress(Exception):
+                header = read_header(self._output)
+                status = None if header is None else header.status
+        return Report(
+            status=to_exit_status(status),
+            signalled=frozenset(),
+            in_time=False,
+            survivors=0,
+            output_open=False,
+            spool=self._spool,
+            proven=proven,
+            lost=lost and status is None,
+        )
+
+    # --- small acts ---------------------------------------------------------------------------------------------------
+
+    def _fail(self, failure: LaunchFailedError) -> None:
+        if self._state is _State.STARTING:
+            self._failure = failure
+            self._close()
+            self._started.set()
+
+    def _finish(self) -> None:
+        if self._state is not _State.CLOSED:
+            self._close()
+            self._listener.emptied()
+
+    def _send(self, *message: object) -> None:
+        with contextlib.suppress(OSError):  # a dead shim is told of by its end of the socket
+            messages.send(self._channel, messages.encode(*message))
+
+    def _await_answer(self, seconds: float) -> None:
+        self._stop_waiting()
+        self._answer_due = self._site.timers.call_after(seconds, lambda: self._launcher.note_mute(self))
+
+    def _stop_waiting(self) -> None:
+        if self._answer_due is not None:
+            self._answer_due.cancel()
+            self._answer_due = None
+
+    def _unwatch(self) -> None:
+        if self._channel.fileno() >= 0:
+            self._site.reactor.remove(self._channel.fileno())
+
+    def _close(self) -> None:
+        self._state = _State.CLOSED
+        self._stop_waiting()
+        self._unwatch()
+        self._channel.close()
+        orphan, self._shim_pidfd = self._shim_pidfd, -1
+        self._launcher.forget(self, orphan)

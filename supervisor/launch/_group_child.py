@@ -1,0 +1,195 @@
+"""A job of the process_group tier: its keeper lives in the host, since there is no shim.
+
+The group tells nobody of its members' ends (they are no children of ours), so who is left is looked up, and only while
+something is being ended or asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from signal import Signals
+from typing import Final, final
+
+from .._reactor import Reactor
+from .._timers import Timers
+from ..output import SpoolState
+from ..shim._keeper import Facts, Keeper
+from ..shim._ring import RingWriter
+from ._launcher import LaunchSpec, Listener, Report, StopMode, to_exit_status
+from ._leader import Leader
+
+_SWEEP_SECONDS: Final = 0.01
+
+
+@final
+class GroupTree:
+    """A leader and its process group, as `shim._keeper.Tree`.  It proves nothing: who left the group is not seen."""
+
+    proves = False
+    look_again_seconds = _SWEEP_SECONDS
+    refused: int | None = None
+
+    def __init__(self, leader: Leader) -> None:
+        self._leader = leader
+
+    @property
+    def ended(self) -> bool:
+        """Whether the leader has ended."""
+        return self._leader.peek() is not None
+
+    @property
+    def status(self) -> int | None:
+        """The leader's wait status; None where somebody else took it."""
+        exited = self._leader.peek()
+        return None if exited is None else exited.status
+
+    def reap(self) -> None:
+        """Nothing: the leader's zombie keeps the group's number ours for as long as it may be signalled."""
+
+    def left(self) -> int:
+        """How many other live members the group has."""
+        return self._leader.members()
+
+    def may_answer(self, number: int) -> bool:
+        """Whether the leader could live through `number`."""
+        return self._leader.may_answer(number)
+
+    def interrupt(self) -> None:
+        """SIGINT to the group."""
+        self._leader.signal_group(signal.SIGINT)
+
+    def signal(self, number: int) -> None:
+        """`number` to the group."""
+        self._leader.signal_group(number)
+
+    def forget_refusals(self) -> None:
+        """Nothing: none are kept."""
+
+
+@final
+class GroupChild:
+    """A `Child` that this process keeps."""
+
+    def __init__(
+        self,
+        leader: Leader,
+        pipe: int,
+        spec: LaunchSpec,
+        listener: Listener,
+        *,
+        reactor: Reactor,
+        timers: Timers,
+        buffer: memoryview,
+    ) -> None:
+        """Watch `leader` and its `pipe`, and own both from here on; `buffer` may serve every job of one loop."""
+        self._leader = leader
+        self._listener = listener
+        self._reactor = reactor
+        self._ring = RingWriter(os.fspath(spec.output_path), spec.output_limit, rotate=spec.rotate)
+        self._tree = GroupTree(leader)
+        self._keeper = Keeper(
+            self._tree,
+            pipe,
+            self._ring,
+            self,
+            keep=spec.survivors == "keep",
+            descriptors=reactor,
+            timers=timers,
+            buffer=buffer,
+        )
+        if leader.descriptor is None:
+            timers.call_after(0, self._on_exit)
+            return
+        try:
+            reactor.add(leader.descriptor, self._on_exit)
+        except BaseException:
+            reactor.remove(pipe)
+            raise
+
+    # --- what is asked ------------------------------------------------------------------------------------------------
+
+    @property
+    def spool(self) -> SpoolState:
+        """How much output there is by now."""
+        return SpoolState.of(self._ring.header)
+
+    @property
+    def holds_survivors(self) -> bool:
+        """Whether kept survivors are (or were, when last looked) there."""
+        return self._keeper.keeps
+
+    @property
+    def released(self) -> bool:
+        """Whether it holds nothing any more; kept survivors are looked for, since nobody tells of their end."""
+        return self._keeper.closed
+
+    def arm(self, total: int) -> None:
+        """Nothing: `grew` is told whenever it did."""
+
+    def stop(self, mode: StopMode, grace: float) -> bool:
+        """Carry out a stop order; see `Child.stop`."""
+        return self._keeper.stop(mode.value, grace)
+
+    def give_up(self) -> Report:
+        """Seal and report although the leader lives; see `Child.give_up`."""
+        return self._report(self._keeper.give_up())
+
+    def abandon(self) -> None:
+        """Let go of everything, whatever still lives; see `Child.abandon`."""
+        if not self._keeper.closed:
+            with contextlib.suppress(OSError):
+                self._tree.signal(signal.SIGKILL)
+            self._keeper.close()
+            self._release()
+
+    # --- told by the keeper -------------------------------------------------------------------------------------------
+
+    def grew(self, total: int) -> None:
+        """See `Listener.grew`."""
+        self._listener.grew(total)
+
+    def ended(self, facts: Facts) -> None:
+        """See `Listener.ended`."""
+        if not facts.keeps:
+            self._release()
+        elif self._leader.exact:
+            self._leader.reap()  # else its zombie is what keeps the group's number ours
+        self._listener.ended(self._report(facts))
+
+    def stuck(self, errno: int | None) -> None:
+        """See `Listener.stuck`."""
+        self._listener.stuck(errno)
+
+    def emptied(self) -> None:
+        """See `Listener.emptied`."""
+        self._release()
+        self._listener.emptied()
+
+    # --- small acts ---------------------------------------------------------------------------------------------------
+
+    def _on_exit(self) -> None:
+        if self._leader.peek() is not None:
+            self._unwatch()
+            self._keeper.on_tree()
+
+    def _report(self, facts: Facts) -> Report:
+        return Report(
+            status=to_exit_status(facts.status),
+            signalled=frozenset(map(Signals, facts.signalled)),
+            in_time=facts.in_time,
+            survivors=facts.survivors,
+            output_open=facts.output_open,
+            spool=self.spool,
+            proven=False,
+        )
+
+    def _unwatch(self) -> None:
+        if self._leader.descriptor is not None:
+            self._reactor.remove(self._leader.descriptor)
+
+    def _release(self) -> None:
+        self._unwatch()
+        self._leader.reap()
+        self._leader.close()

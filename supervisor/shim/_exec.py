@@ -1,0 +1,218 @@
+"""A job's first steps, in the process that becomes it: everything between the fork and the program.
+
+Each step that fails is told by its name and errno through a pipe that the program's execution closes.  The order is
+that of the steps: the control group before anything else can be started; the working directory before the limits; the
+signals last, since a shim ignores what a job may send it, and what is ignored stays so over an execution.
+"""
+
+from __future__ import annotations
+
+import errno
+import marshal
+import os
+import resource
+import signal
+
+TYPE_CHECKING = False  # `typing` would cost the zygote's start
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, NoReturn
+
+    from ._cgroup import JobCgroup
+
+CGROUP, SESSION, STREAMS, CWD, UMASK, LIMITS, NICE, SIGNALS, EXEC = (
+    "cgroup",
+    "session",
+    "streams",
+    "cwd",
+    "umask",
+    "limits",
+    "nice",
+    "signals",
+    "exec",
+)
+"""The steps."""
+
+# After the soft limit's SIGXCPU a program may tidy up for so many seconds of processor time before the hard one's kill.
+_CPU_MERCY_SECONDS = 5
+
+
+class Spec:
+    """What a job is to be; paths and words are bytes, as the system takes them."""
+
+    __slots__ = (
+        "argv",
+        "cgroup",
+        "cwd",
+        "env",
+        "keep",
+        "limits",
+        "nice",
+        "output_limit",
+        "output_path",
+        "rotate",
+        "umask",
+    )
+
+    def __init__(
+        self,
+        argv: tuple[bytes, ...],
+        env: tuple[tuple[bytes, bytes], ...],
+        cwd: bytes | None,
+        umask: int,
+        limits: tuple[tuple[str, int], ...],
+        nice: int | None,
+        keep: bool,
+        output_path: str,
+        output_limit: int,
+        rotate: bool,
+        cgroup: str | None,
+    ) -> None:
+        """`cwd` is taken from the host's own; `limits` are names of resources (such as "RLIMIT_CORE") and values."""
+        self.argv = argv
+        self.env = env
+        self.cwd = cwd
+        self.umask = umask
+        self.limits = limits
+        self.nice = nice
+        self.keep = keep
+        self.output_path = output_path
+        self.output_limit = output_limit
+        self.rotate = rotate
+        self.cgroup = cgroup
+
+    def values(self) -> tuple[Any, ...]:
+        """The arguments that make it again."""
+        return (
+            self.argv,
+            self.env,
+            self.cwd,
+            self.umask,
+            self.limits,
+            self.nice,
+            self.keep,
+            self.output_path,
+            self.output_limit,
+            self.rotate,
+            self.cgroup,
+        )
+
+
+class Failure:
+    """The step that failed, why, and (for the execution) whether there was a file of that name."""
+
+    __slots__ = ("errno", "found", "step")
+
+    def __init__(self, step: str, errno: int, found: bool) -> None:
+        self.step = step
+        self.errno = errno
+        self.found = found
+
+    def values(self) -> tuple[str, int, bool]:
+        """The arguments that make it again."""
+        return self.step, self.errno, self.found
+
+
+class SpawnError(Exception):
+    """The job was not spawned; `failure` says why."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.step, failure.errno)
+        self.failure = failure
+
+
+def spawn(spec: Spec, cgroup: JobCgroup | None, cwd: int, stdin: int, output: int) -> int:
+    """Fork and execute; the pid of the job's leader, which runs its program by now.
+
+    Raises `SpawnError`; what was forked then has ended, and is reaped.  Raises OSError where not even that was begun.
+    """
+    reading, writing = os.pipe2(os.O_CLOEXEC)
+    try:
+        try:
+            pid = os.fork()
+            if pid == 0:
+                _become(spec, cgroup, cwd, stdin, output, writing)
+        finally:
+            os.close(writing)
+        told = b""
+        while piece := os.read(reading, 4096):
+            told += piece
+    finally:
+        os.close(reading)
+    if told:
+        os.waitpid(pid, 0)
+        raise SpawnError(Failure(*marshal.loads(told)))  # noqa: S302 -- written by our own fork
+    return pid
+
+
+def _become(spec: Spec, cgroup: JobCgroup | None, cwd: int, stdin: int, output: int, telling: int) -> NoReturn:
+    step, found = CGROUP, False
+    try:
+        if cgroup is not None:
+            cgroup.join()
+        step = SESSION
+        os.setsid()
+        step = STREAMS
+        for target, source in enumerate((stdin, output, output)):
+            os.dup2(source, target)
+        step = CWD
+        os.fchdir(cwd)
+        if spec.cwd is not None:
+            os.chdir(spec.cwd)
+        step = UMASK
+        os.umask(spec.umask)
+        step = LIMITS
+        for name, value in spec.limits:
+            _limit(getattr(resource, name), value)
+        step = NICE
+        if spec.nice is not None:
+            os.nice(spec.nice)
+        step = SIGNALS
+        _reset_signals()
+        step = EXEC
+        env = dict(spec.env)
+        number = errno.ENOENT
+        for program in _candidates(spec.argv[0], env):
+            try:
+                os.execve(program, spec.argv, env)  # noqa: S606 -- running what the caller asks for is what this is for
+            except OSError as error:
+                found = found or os.path.isfile(program)  # noqa: PTH113 -- no pathlib here
+                # As execvp: a folder without it, or one that may not be entered, leaves the others.
+                if error.errno in (errno.ENOENT, errno.ENOTDIR) and number == errno.ENOENT:
+                    continue
+                if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.EACCES):
+                    number = error.errno or 0
+                    break
+                number = errno.EACCES
+    except OSError as error:
+        number = error.errno or 0
+    except BaseException:  # an address space too small to raise anything better
+        number = errno.ENOMEM
+    try:
+        os.write(telling, marshal.dumps(Failure(step, number, found).values()))
+    finally:
+        os._exit(127)
+
+
+def _candidates(program: bytes, env: dict[bytes, bytes]) -> Iterator[bytes]:
+    """Where the program is looked for: as it is if it has a slash, else in the job's own PATH."""
+    if b"/" in program:
+        yield program
+        return
+    for folder in env.get(b"PATH", os.fsencode(os.defpath)).split(b":"):
+        yield folder + b"/" + program if folder else program
+
+
+def _limit(number: int, value: int) -> None:
+    _, hard = resource.getrlimit(number)
+    most = value
+    if number == resource.RLIMIT_CPU:
+        most = value + _CPU_MERCY_SECONDS if hard == resource.RLIM_INFINITY else min(hard, value + _CPU_MERCY_SECONDS)
+    resource.setrlimit(number, (value, max(value, most)))
+
+
+def _reset_signals() -> None:
+    for number in signal.valid_signals():
+        if signal.getsignal(number) not in (signal.SIG_DFL, None) and number not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -1,0 +1,578 @@
+"""The keeper of one job: from its leader's start to the last of its processes, in a shim or, for want of one, in the
+host.  It decides whether it was an exit or a stop, since only it knows what was signalled before the leader was reaped.
+
+Theory of operation.  Events come from the loop (output, an ended child) and from timers.  The phases, and what leads
+out of each:
+
+    RUNNING   the leader lives.  Its end: to DRAINING, or to SWEEPING where a stop was ordered.
+    DRAINING  it ended by itself: what is in the pipe, then until end of file, silence, or a bound.
+    SWEEPING  others of its tree are left: SIGTERM, a while, SIGKILL, a while.
+    KEPT      sealed and told; survivors are kept.  A stop order: SWEEPING them.  None left: CLOSED.
+    GIVEN_UP  sealed although something lives that could not be killed.  Its end: CLOSED.
+    CLOSED    nothing is held any more.
+
+Rules
+- Orders that are given after the leader has ended by itself signal nothing and are answered False: it was an exit.
+- A signal counts where it was delivered to the live leader.  None counts where each would have ended it and it exited
+  with a code of its own: it had begun to exit before they came.
+- A tree whose emptiness can be proven is fought until it is: past the kill deadline that is told (`stuck`), once an
+  order, and the fight goes on.  One that proves nothing is left at the deadline.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import struct
+import termios
+from enum import Enum
+
+TYPE_CHECKING = False  # `typing` would cost the zygote's start
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Protocol
+
+    from ._ring import RingWriter
+
+    class Timer(Protocol):
+        """One call that is due."""
+
+        def cancel(self) -> None:
+            """Do not call."""
+            ...
+
+    class Timers(Protocol):
+        """Calls that are due."""
+
+        def now(self) -> float:
+            """Monotonic seconds."""
+            ...
+
+        def call_after(self, seconds: float, callback: Callable[[], None], /) -> Timer:
+            """Call `callback` in so many seconds."""
+            ...
+
+    class Descriptors(Protocol):
+        """Calls when a descriptor is readable."""
+
+        def add(self, descriptor: int, callback: Callable[[], None], /) -> None:
+            """Call `callback` whenever it is."""
+            ...
+
+        def remove(self, descriptor: int, /) -> None:
+            """Call no more."""
+            ...
+
+    class Tree(Protocol):
+        """A leader and whoever else belongs to the job."""
+
+        @property
+        def proves(self) -> bool:
+            """Whether `left() == 0` is a proof."""
+            ...
+
+        @property
+        def look_again_seconds(self) -> float:
+            """How often `left` is to be asked while something is being ended."""
+            ...
+
+        @property
+        def refused(self) -> int | None:
+            """The errno of a signal that somebody other than the leader could not be sent."""
+            ...
+
+        @property
+        def ended(self) -> bool:
+            """Whether the leader has ended, as far as was looked."""
+            ...
+
+        @property
+        def status(self) -> int | None:
+            """The leader's wait status; None while it lives, and where somebody else has taken it."""
+            ...
+
+        def reap(self) -> None:
+            """Look who has ended."""
+            ...
+
+        def left(self) -> int:
+            """How many live processes there are beside the leader."""
+            ...
+
+        def may_answer(self, number: int, /) -> bool:
+            """Whether the leader could live through `number`."""
+            ...
+
+        def interrupt(self) -> None:
+            """SIGINT as by Ctrl-C.  Raises OSError."""
+            ...
+
+        def signal(self, number: int, /) -> None:
+            """`number` to all.  Raises OSError where the leader lives and may not be signalled."""
+            ...
+
+        def forget_refusals(self) -> None:
+            """A new order begins."""
+            ...
+
+    class Listener(Protocol):
+        """Who is told."""
+
+        def grew(self, total: int, /) -> None:
+            """There is output up to `total`."""
+            ...
+
+        def ended(self, facts: Facts, /) -> None:
+            """The leader is dead, the output sealed, the tree ended as far as could be; told once."""
+            ...
+
+        def stuck(self, errno: int | None, /) -> None:
+            """An order did not end the tree by the kill deadline."""
+            ...
+
+        def emptied(self) -> None:
+            """After `ended` or a seal: nothing is left, nothing is held."""
+            ...
+
+
+INTERRUPT, TERMINATE, STOP_KILL = "interrupt", "terminate", "kill"
+"""The modes of a stop; the values of `StopMode`."""
+
+# After the leader's own end: output is over after so much silence, and in any case after so long.
+SILENCE_SECONDS = 0.05
+DRAIN_SECONDS = 0.5
+
+# What survivors of a leader that ended by itself get between SIGTERM and SIGKILL; not the grace of a stop, since the
+# last word waits for it.
+SURVIVOR_GRACE_SECONDS = 0.5
+
+# From SIGKILL on: the kernel needs milliseconds, unless something is stuck in a device.
+KILL_SECONDS = 1.0
+
+# How often the pipe is read before others get their turn.
+_READS = 8
+
+
+class Facts:
+    """What a keeper saw; see `launch.Report`."""
+
+    __slots__ = ("in_time", "keeps", "output_open", "proven", "signalled", "status", "survivors")
+
+    def __init__(
+        self,
+        status: int | None,
+        signalled: tuple[int, ...],
+        in_time: bool,
+        survivors: int,
+        output_open: bool,
+        proven: bool,
+        keeps: bool,
+    ) -> None:
+        self.status = status
+        self.signalled = signalled
+        self.in_time = in_time
+        self.survivors = survivors
+        self.output_open = output_open
+        self.proven = proven
+        self.keeps = keeps
+
+    def values(self) -> tuple[int | None, tuple[int, ...], bool, int, bool, bool, bool]:
+        """The arguments that make it again."""
+        return (
+            self.status,
+            self.signalled,
+            self.in_time,
+            self.survivors,
+            self.output_open,
+            self.proven,
+            self.keeps,
+        )
+
+
+class _Phase(Enum):
+    RUNNING = "running"
+    DRAINING = "draining"
+    SWEEPING = "sweeping"
+    KEPT = "kept"
+    GIVEN_UP = "given up"
+    CLOSED = "closed"
+
+
+class Keeper:
+    """Keeps one job.  Call `on_tree` whenever its leader or, where that is told, another of its processes has ended."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        pipe: int,
+        ring: RingWriter,
+        listener: Listener,
+        *,
+        keep: bool,
+        descriptors: Descriptors,
+        timers: Timers,
+        buffer: memoryview,
+    ) -> None:
+        """Own `pipe` (non-blocking) from here on; `keep`: survivors of a leader that ends by itself are kept."""
+        self._tree = tree
+        self._pipe: int | None = pipe
+        self._ring = ring
+        self._listener = listener
+        self._keep = keep
+        self._descriptors = descriptors
+        self._timers = timers
+        self._buffer = buffer
+        self._phase = _Phase.RUNNING
+        self._sealed = False
+        self._order: str | None = None  # TERMINATE or STOP_KILL
+        self._late = False  # the order's deadline has passed, and that was told
+        self._signalled: set[int] = set()
+        self._refused: int | None = None  # what the system answered to the last signal that the leader did not take
+        self._answerable = False  # one of the signals could have been answered by an exit with a code
+        self._interrupt_until = float("-inf")
+        self._ended_at = 0.0
+        self._output_open = False
+        self._survivors = 0
+        self._heard_at = 0.0
+        self._kill_at = 0.0
+        self._end_at = 0.0
+        self._timer: Timer | None = None
+        self._drain_end: Timer | None = None
+        descriptors.add(pipe, self._on_output)
+
+    # --- what is asked ------------------------------------------------------------------------------------------------
+
+    @property
+    def closed(self) -> bool:
+        """Whether it holds nothing any more; kept survivors are looked for, where nobody tells of their end."""
+        self._look_for_kept()
+        return self._phase is _Phase.CLOSED
+
+    @property
+    def keeps(self) -> bool:
+        """Whether it was told and survivors are left."""
+        self._look_for_kept()
+        return self._sealed and self._phase in (_Phase.KEPT, _Phase.SWEEPING)
+
+    def stop(self, mode: str, grace: float) -> bool:
+        """Carry out a stop order, `grace` in seconds; False where the leader had ended by itself before it came.
+
+        A stronger order takes over, a weaker one does nothing, and one that is past its deadline can be given again.
+        """
+        if self._sealed:
+            self._stop_kept(mode, grace)
+            return self._phase is not _Phase.CLOSED
+        if self._phase is _Phase.RUNNING:
+            self._tree.reap()
+            if not self._tree.ended:
+                self._stop_leader(mode, grace)
+                return True
+        if self._phase is _Phase.SWEEPING and self._order is not None and mode != INTERRUPT:
+            self._hurry(mode, grace)
+        return self._order is not None
+
+    def give_up(self) -> Facts:
+        """Seal what cannot be ended: its output counts up to here.  It is kept on, and reaped should it ever end."""
+        self._cancel_timers()
+        self._phase = _Phase.GIVEN_UP
+        self._ended_at = self._timers.now()
+        return self._seal(keeps=True)
+
+    def end_now(self) -> None:
+        """SIGKILL to all that is left, in whatever phase; for the end of the host or of its interest."""
+        if self._sealed or self._phase is _Phase.RUNNING:
+            self.stop(STOP_KILL, 0.0)
+            return
+        self._cancel_timers()
+        self._phase = _Phase.SWEEPING
+        self._tree.forget_refusals()
+        self._set_deadline(self._timers.now())
+        self._sweep()
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._cancel_timers()
+        self._close_pipe()
+        self._ring.close()
+        self._phase = _Phase.CLOSED
+
+    # --- the leader lives ---------------------------------------------------------------------------------------------
+
+    def _stop_leader(self, mode: str, grace: float) -> None:
+        now = self._timers.now()
+        if mode == INTERRUPT:
+            self._interrupt_until = now + grace
+            self._deliver(signal.SIGINT, self._tree.interrupt)
+        elif mode == TERMINATE and self._order is None:
+            self._order = TERMINATE
+            self._tree.forget_refusals()
+            self._deliver(signal.SIGTERM, lambda: self._tree.signal(signal.SIGTERM))
+            self._signal(signal.SIGCONT)  # a stopped process would not see it before it is continued
+            self._set_deadline(now + grace)
+            self._arm(grace, self._kill_leader)
+        elif mode == TERMINATE and now + grace < self._kill_at:
+            self._set_deadline(now + grace)  # asked again, and with less patience
+            self._arm(grace, self._kill_leader)
+        elif mode == STOP_KILL and (self._order != STOP_KILL or self._late):
+            self._kill_leader()
+
+    def _kill_leader(self) -> None:
+        self._order = STOP_KILL
+        self._tree.forget_refusals()
+        self._deliver(signal.SIGKILL, lambda: self._tree.signal(signal.SIGKILL))
+        self._set_deadline(self._timers.now())
+        self._arm(KILL_SECONDS, self._on_kill_late)
+
+    def _on_kill_late(self) -> None:
+        self._order = None  # a later order may try again
+        self._listener.stuck(self._refused)
+
+    def _deliver(self, number: int, act: Callable[[], None]) -> None:
+        answerable = self._tree.may_answer(number)
+        try:
+            act()
+        except OSError as error:
+            self._refused = error.errno
+        else:
+            self._refused = None
+            self._signalled.add(number)
+            self._answerable = self._answerable or answerable
+
+    def _set_deadline(self, kill_at: float) -> None:
+        self._late = False
+        self._kill_at = kill_at
+        self._end_at = kill_at + KILL_SECONDS
+
+    def on_tree(self) -> None:
+        """Somebody has ended."""
+        self._tree.reap()
+        if self._phase is _Phase.SWEEPING:
+            self._sweep()
+        elif self._phase in (_Phase.KEPT, _Phase.GIVEN_UP):
+            self._look_for_kept()
+        elif self._phase is _Phase.RUNNING and self._tree.ended:
+            self._on_leader_end()
+
+    def _on_leader_end(self) -> None:
+        self._ended_at = self._heard_at = self._timers.now()
+        self._cancel_timers()
+        self._take_waiting()
+        if self._order is not None:
+            self._phase = _Phase.SWEEPING
+            self._sweep()
+            return
+        self._survivors = self._tree.left()
+        self._phase = _Phase.DRAINING
+        if self._pipe is None:
+            self._on_drained()
+            return
+        self._drain_end = self._timers.call_after(DRAIN_SECONDS, self._on_drained)
+        self._arm(SILENCE_SECONDS, self._on_silence)
+
+    # --- the leader has ended -----------------------------------------------------------------------------------------
+
+    def _on_silence(self) -> None:
+        silent = self._timers.now() - self._heard_at
+        if silent >= SILENCE_SECONDS:
+            self._on_drained()
+        else:
+            self._arm(SILENCE_SECONDS - silent, self._on_silence)
+
+    def _on_drained(self) -> None:
+        self._cancel_timers()
+        self._output_open = self._pipe is not None
+        if self._keep or not self._tree.left():
+            self._finish()
+            return
+        self._phase = _Phase.SWEEPING
+        self._term_then_sweep(SURVIVOR_GRACE_SECONDS)
+
+    def _term_then_sweep(self, grace: float) -> None:
+        self._tree.forget_refusals()
+        if grace > 0:
+            self._signal(signal.SIGTERM)
+            self._signal(signal.SIGCONT)
+        self._set_deadline(self._timers.now() + grace)
+        self._sweep()
+
+    def _hurry(self, mode: str, grace: float) -> None:
+        """Asked again while the rest is being ended."""
+        kill_at = self._timers.now() + (0.0 if mode == STOP_KILL else grace)
+        if self._late or kill_at < self._kill_at:
+            self._order = mode if self._order is not None else None
+            self._tree.forget_refusals()
+            self._set_deadline(kill_at)
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Until nobody is left; SIGKILL when its time has come."""
+        if not self._tree.left():
+            self._finish()
+            return
+        now = self._timers.now()
+        if now >= self._kill_at:
+            self._signal(signal.SIGKILL)
+        if now >= self._end_at and not self._late:
+            self._late = True
+            if not self._tree.proves:
+                self._finish()
+                return
+            self._on_sweep_late()
+        self._arm(self._tree.look_again_seconds, self._sweep)
+
+    def _on_sweep_late(self) -> None:
+        if self._sealed:
+            return
+        if self._order is None:
+            self._tell(keeps=True)  # the last word of a leader that ended by itself does not wait for ever
+        else:
+            self._listener.stuck(self._refused or self._tree.refused)
+
+    def _finish(self) -> None:
+        """What the leader's end leads to, once: seal, tell; and keep what is to be kept."""
+        self._cancel_timers()
+        left = self._tree.left()
+        if self._sealed:  # kept survivors that were stopped
+            self._close()
+            return
+        keeps = self._keep and self._order is None and left > 0
+        if not keeps:
+            if left or not self._tree.proves:
+                self._signal(signal.SIGKILL)
+            self._take_waiting()
+        if self._order is not None:
+            self._survivors = self._tree.left()
+            self._output_open = self._pipe is not None
+        if keeps:
+            self._phase = _Phase.KEPT
+            self._tell(keeps=True)
+        else:
+            facts = self._seal(keeps=False)
+            self.close()
+            self._listener.ended(facts)
+
+    def _tell(self, *, keeps: bool) -> None:
+        self._listener.ended(self._seal(keeps=keeps))
+
+    def _seal(self, *, keeps: bool) -> Facts:
+        proven = self._tree.proves and self._tree.ended and not self._tree.left()
+        self._ring.seal(proven=proven)
+        self._sealed = True
+        return Facts(
+            self._tree.status,
+            self._counting(),
+            self._ended_at <= self._interrupt_until,
+            self._survivors,
+            self._output_open,
+            proven,
+            keeps,
+        )
+
+    def _counting(self) -> tuple[int, ...]:
+        """The signals that count; see the rules."""
+        status = self._tree.status
+        own_code = status is not None and os.WIFEXITED(status)
+        return () if own_code and not self._answerable else tuple(sorted(map(int, self._signalled)))
+
+    # --- kept survivors -----------------------------------------------------------------------------------------------
+
+    def _stop_kept(self, mode: str, grace: float) -> None:
+        if mode == INTERRUPT:
+            self._signal(signal.SIGINT)
+        elif self._phase is _Phase.SWEEPING:
+            self._hurry(mode, grace)
+        elif self._phase is _Phase.GIVEN_UP:
+            self._tree.forget_refusals()
+            self._signal(signal.SIGKILL)
+        elif self._phase is _Phase.KEPT:
+            self._cancel_timers()
+            self._phase = _Phase.SWEEPING
+            self._term_then_sweep(0.0 if mode == STOP_KILL else grace)
+
+    def _look_for_kept(self) -> None:
+        waits = self._phase is _Phase.KEPT or (self._phase is _Phase.GIVEN_UP and self._tree.ended)
+        if waits and not self._tree.left():
+            self._close()
+
+    def _close(self) -> None:
+        self.close()
+        self._listener.emptied()
+
+    # --- output -------------------------------------------------------------------------------------------------------
+
+    def _on_output(self) -> None:
+        taken = 0
+        for _ in range(_READS):
+            count = self._take()
+            taken += max(count, 0)
+            if count < len(self._buffer):  # empty by now, or at its end
+                break
+        if taken and not self._sealed:
+            self._ring.publish()
+            self._listener.grew(self._ring.total)
+            self._heard_at = self._timers.now()
+        if self._pipe is None:
+            if self._phase is _Phase.DRAINING:
+                self._on_drained()
+            else:
+                self._look_for_kept()
+
+    def _take(self) -> int:
+        """Read once; the count, 0 at end of file, -1 where nothing is there now."""
+        if self._pipe is None:
+            return -1
+        try:
+            count = os.readv(self._pipe, [self._buffer])
+        except (BlockingIOError, InterruptedError):
+            return -1
+        except OSError:
+            count = 0
+        if count == 0:
+            self._close_pipe()
+        elif not self._sealed:
+            self._ring.append(self._buffer[:count])
+        return count
+
+    def _take_waiting(self) -> None:
+        """Take what is in the pipe now, which the leader may have written; a survivor may go on for ever."""
+        if self._pipe is None:
+            return
+        waiting = struct.unpack("i", fcntl.ioctl(self._pipe, termios.FIONREAD, b"\0\0\0\0"))[0]
+        taken = False
+        while waiting > 0:
+            count = self._take()
+            if count <= 0:
+                break
+            taken = True
+            waiting -= count
+        if taken:
+            self._ring.publish()
+            self._listener.grew(self._ring.total)
+        self._take()  # most often this is the end of file, and nothing has to be waited for
+
+    def _close_pipe(self) -> None:
+        if self._pipe is not None:
+            self._descriptors.remove(self._pipe)
+            os.close(self._pipe)
+            self._pipe = None
+
+    # --- small acts ---------------------------------------------------------------------------------------------------
+
+    def _signal(self, number: int) -> None:
+        """Signal who is left.  Where that fails, nobody is there, or the sweep's end tells."""
+        try:
+            self._tree.signal(number)
+        except OSError as error:
+            self._refused = error.errno
+
+    def _arm(self, seconds: float, callback: Callable[[], None]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._timers.call_after(seconds, callback)
+
+    def _cancel_timers(self) -> None:
+        for timer in (self._timer, self._drain_end):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._drain_end = None

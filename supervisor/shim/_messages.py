@@ -1,0 +1,109 @@
+"""What host, zygote and shims say to each other: tuples of plain values, one to a message.
+
+    host -> zygote   CONFIGURE lock, folder, control group    once, first; see `Zygote`
+                     START job, values of `Spec`              a shim is forked; with its socket, its cwd and stdin
+                     KILL job                                 its shim does not answer: SIGKILL
+    zygote -> host   REFUSED job, errno                       no shim could be forked
+                     GONE job, proven                         its shim has ended; what it left is swept
+    host -> shim     STOP mode, grace      ARM total      SEAL
+    shim -> host     STARTED shim's pid    FAILED step, errno, found
+                     GREW total, fault     once there is more output than was armed
+                     ENDED facts, total, base, fault          STUCK errno          EMPTIED
+                     FAULT traceback       it has failed itself; it kills what it holds
+
+Rules
+- The sockets are SOCK_SEQPACKET: a message comes whole or not at all, and the other side's end is told.
+- A message that would be too large for one travels in a memory file, as the last descriptor.
+- Each received descriptor is made non-inheritable at once (`socket.recv_fds` does not do it).
+- Tuples are written by marshal, since argv and environment are bytes; both sides are our own.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import socket
+
+TYPE_CHECKING = False  # `typing` would cost the zygote's start
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+CONFIGURE, START, KILL = "configure", "start", "kill"
+REFUSED, GONE = "refused", "gone"
+STOP, ARM, SEAL = "stop", "arm", "seal"
+STARTED, FAILED, GREW, ENDED, STUCK, EMPTIED = "started", "failed", "grew", "ended", "stuck", "emptied"
+FAULT = "fault"
+
+# A message of the kernel's default socket buffer (212,992 bytes) would fit; this leaves room for what else waits there.
+INLINE_BYTES = 64 * 1024
+
+# START carries four (the job's socket, cwd, stdin, a memory file).
+_MOST_DESCRIPTORS = 8
+
+
+def encode(*message: Any) -> bytes:
+    """The bytes of a message."""
+    return marshal.dumps(message)
+
+
+def decode(data: bytes) -> tuple[Any, ...]:
+    """The message of those bytes."""
+    message: tuple[Any, ...] = marshal.loads(data)  # noqa: S302 -- written by our own other half
+    return message
+
+
+def send(channel: socket.socket, data: bytes, descriptors: Sequence[int] = ()) -> None:
+    """Send one encoded message; raises OSError, BlockingIOError where there is no room for it now."""
+    if len(data) <= INLINE_BYTES:
+        _send(channel, b"\0" + data, descriptors)
+        return
+    memory = os.memfd_create("message", os.MFD_CLOEXEC)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(memory, rest) :]
+        _send(channel, b"\1", (*descriptors, memory))
+    finally:
+        os.close(memory)
+
+
+def receive(channel: socket.socket) -> tuple[tuple[Any, ...] | None, list[int]]:
+    """The next message and its descriptors, which are the caller's; None at the end of the other side.
+
+    Raises OSError: BlockingIOError where there is none now.
+    """
+    try:
+        data, descriptors, _, _ = socket.recv_fds(channel, INLINE_BYTES + 1, _MOST_DESCRIPTORS)
+    except ConnectionResetError:
+        # The other side is gone and had not read all of ours.  That is told before what it has sent, and once.
+        data, descriptors, _, _ = socket.recv_fds(channel, INLINE_BYTES + 1, _MOST_DESCRIPTORS)
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)
+    if not data:
+        return None, descriptors
+    if data[0] == 0:
+        return decode(data[1:]), descriptors
+    memory = descriptors.pop()
+    try:
+        size = os.fstat(memory).st_size
+        return decode(_all_of(memory, size)), descriptors
+    finally:
+        os.close(memory)
+
+
+def _send(channel: socket.socket, data: bytes, descriptors: Sequence[int]) -> None:
+    if descriptors:
+        socket.send_fds(channel, [data], list(descriptors), socket.MSG_NOSIGNAL)
+    else:
+        channel.send(data, socket.MSG_NOSIGNAL)
+
+
+def _all_of(memory: int, size: int) -> bytes:
+    pieces: list[bytes] = []
+    offset = 0
+    while offset < size:
+        piece = os.pread(memory, size - offset, offset)
+        pieces.append(piece)
+        offset += len(piece)
+    return b"".join(pieces)

@@ -1,0 +1,253 @@
+"""A shim: the process that owns one job, forked by the zygote.
+
+Rules
+- Its job's subreaper, in a session of its own, with one thread.  It outlives its job, always: it has no parent-death
+  signal, it ignores every signal that a job may send it, and whatever goes wrong in it ends in killing the tree.
+- It spawns nothing for a host that has died, and ends everything when the host dies (its pidfd; a forked child of the
+  host may hold the sockets) or lets go of the socket.
+- It tells the host by messages (`_messages`), and never fails for not being heard.
+- Output goes to the ring file here; none of it passes through the host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import socket
+
+from . import _messages as messages
+from ._cgroup import JobCgroup
+from ._exec import Failure, SpawnError, Spec, spawn
+from ._keeper import Facts, Keeper
+from ._loop import Loop
+from ._ring import RingWriter
+from ._tree import SubreaperTree
+
+# include/uapi/linux/prctl.h
+_PR_SET_NAME = 15
+_PR_SET_CHILD_SUBREAPER = 36
+
+# What one read takes at most; a pipe holds 64 KiB.
+_BUFFER_BYTES = 64 * 1024
+
+
+def prepare(name: bytes) -> None:
+    """Make this process a subreaper of that name (15 bytes at most, for `ps`).  Raises OSError."""
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    if prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl")
+    prctl(_PR_SET_NAME, name, 0, 0, 0)
+
+
+def run(spec: Spec, channel: socket.socket, host: int, cwd: int, stdin: int) -> None:
+    """Own the job that `spec` describes until nothing of it is left; `host` is the host's pidfd."""
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
+        signal.signal(number, signal.SIG_IGN)
+    os.setsid()
+    prepare(b"lastword-shim")
+    shim = Shim(spec, channel, host)
+    try:
+        if shim.start(cwd, stdin):
+            shim.serve()
+    except BaseException:
+        shim.tell_fault()
+        shim.destroy()
+        raise
+
+
+class Shim:
+    """One job's keeper, its descriptors, and its line to the host; the keeper's `Listener`."""
+
+    def __init__(self, spec: Spec, channel: socket.socket, host: int) -> None:
+        self._spec = spec
+        self._channel = channel
+        self._host = host
+        self._cgroup = None if spec.cgroup is None else JobCgroup(spec.cgroup)
+        self._ring = RingWriter(spec.output_path, spec.output_limit, rotate=spec.rotate)
+        self._loop = Loop(self._on_child)
+        self._tree: SubreaperTree | None = None
+        self._keeper: Keeper | None = None
+        self._armed: int | None = None
+        self._forced = False  # its end, should it come now, is not of its own accord
+        self._unsent: list[bytes] = []
+
+    # --- its life -----------------------------------------------------------------------------------------------------
+
+    def start(self, cwd: int, stdin: int) -> bool:
+        """Spawn, and tell; False where there is nothing to serve.  Closes both descriptors."""
+        channel = self._channel
+        channel.setblocking(False)
+        if not self._is_wanted():
+            return False
+        try:
+            reading, writing = os.pipe2(os.O_CLOEXEC)
+            os.set_blocking(reading, False)
+            try:
+                if self._cgroup is not None:
+                    self._cgroup.create()
+                leader = spawn(self._spec, self._cgroup, cwd, stdin, writing)
+            finally:
+                os.close(writing)  # the job's alone from here on: its last holder's end is the end of output
+                os.close(cwd)
+                os.close(stdin)
+        except SpawnError as error:
+            self._refuse(error.failure)
+            return False
+        except OSError as error:
+            self._refuse(Failure("resources", error.errno or 0, False))
+            return False
+        os.chdir("/")  # no folder is kept from being unmounted
+        self._tree = SubreaperTree(leader, self._cgroup, self._on_leader_end)
+        self._keeper = Keeper(
+            self._tree,
+            reading,
+            self._ring,
+            self,
+            keep=self._spec.keep,
+            descriptors=self._loop,
+            timers=self._loop,
+            buffer=memoryview(bytearray(_BUFFER_BYTES)),
+        )
+        self._spec.argv, self._spec.env = (), ()  # not needed any more, and not ours to keep
+        self._tell(messages.STARTED, os.getpid())
+        return True
+
+    def serve(self) -> None:
+        """Until nothing of the job is left, and the host knows it or is gone."""
+        self._loop.add(self._channel.fileno(), self._on_message)
+        self._loop.add(self._host, self._on_host_gone)
+        self._on_child()  # what ended before SIGCHLD was listened for
+        self._loop.run()
+        self._remove_cgroup()
+
+    def tell_fault(self) -> None:
+        """Tell the host where this program went wrong: lines of its own code, no value of anybody's."""
+        with contextlib.suppress(Exception):
+            import traceback
+
+            self._tell(messages.FAULT, traceback.format_exc())
+
+    def destroy(self) -> None:
+        """Something unforeseen: no process is left behind, whatever it was."""
+        while True:
+            with contextlib.suppress(Exception):
+                if self._cgroup is not None:
+                    self._cgroup.kill()
+            with contextlib.suppress(Exception):
+                if self._tree is not None:
+                    self._tree.forget_refusals()
+                    self._tree.signal(signal.SIGKILL)
+                    if not self._tree.left():
+                        break
+            if self._tree is None:
+                break
+            with contextlib.suppress(Exception):
+                select.poll().poll(5)
+        self._remove_cgroup()
+
+    # --- what happens -------------------------------------------------------------------------------------------------
+
+    def _on_child(self) -> None:
+        if self._keeper is not None:
+            self._keeper.on_tree()
+
+    def _on_leader_end(self, status: int) -> None:
+        self._ring.note_exit(status, by_host_death=self._forced)
+
+    def _on_message(self) -> None:
+        try:
+            message, descriptors = messages.receive(self._channel)
+        except BlockingIOError:
+            return
+        except OSError:
+            message, descriptors = None, []
+        for descriptor in descriptors:
+            os.close(descriptor)
+        assert self._keeper is not None  # noqa: S101 -- served only once there is one
+        match message:
+            case None:
+                self._loop.remove(self._channel.fileno())
+                self._on_host_gone()
+            case (messages.STOP, mode, grace):
+                self._forced = self._forced or mode != "interrupt"
+                self._keeper.stop(mode, grace)
+            case (messages.ARM, total):
+                self._armed = total
+                self._answer()
+            case (messages.SEAL,):
+                self._keeper.give_up()
+            case _:
+                pass  # of a newer host; there is none
+        self._flush()
+
+    def _on_host_gone(self) -> None:
+        """The host has died, or it has let go: nobody will ever ask for this job again."""
+        self._loop.remove(self._host)
+        self._forced = True
+        assert self._keeper is not None  # noqa: S101 -- served only once there is one
+        self._keeper.end_now()
+
+    def _is_wanted(self) -> bool:
+        """Whether the host lives and still wants the job."""
+        poll = select.poll()
+        poll.register(self._host, select.POLLIN)
+        poll.register(self._channel, 0)
+        return not poll.poll(0)
+
+    # --- told by the keeper (`Listener`) ------------------------------------------------------------------------------
+
+    def grew(self, _total: int) -> None:
+        """See `Listener.grew`."""
+        self._answer()
+
+    def ended(self, facts: Facts) -> None:
+        """See `Listener.ended`."""
+        if not facts.keeps:
+            self._remove_cgroup()
+        self._tell(messages.ENDED, facts.values(), self._ring.total, self._ring.base, self._ring.fault)
+        if not facts.keeps:
+            self._loop.stop()
+
+    def stuck(self, errno: int | None) -> None:
+        """See `Listener.stuck`."""
+        self._tell(messages.STUCK, errno)
+
+    def emptied(self) -> None:
+        """See `Listener.emptied`."""
+        self._tell(messages.EMPTIED)
+        self._loop.stop()
+
+    # --- small acts ---------------------------------------------------------------------------------------------------
+
+    def _answer(self) -> None:
+        if self._armed is not None and self._ring.total > self._armed:
+            self._armed = None
+            self._tell(messages.GREW, self._ring.total, self._ring.fault)
+
+    def _refuse(self, failure: Failure) -> None:
+        self._remove_cgroup()
+        self._tell(messages.FAILED, *failure.values())
+
+    def _remove_cgroup(self) -> None:
+        if self._cgroup is not None:
+            self._cgroup.remove()
+
+    def _tell(self, *message: object) -> None:
+        self._unsent.append(messages.encode(*message))
+        self._flush()
+
+    def _flush(self) -> None:
+        """Send what can be sent.  A host that does not read has room for all that is ever told but for its own asking;
+        one that is gone is heard of elsewhere."""
+        while self._unsent:
+            try:
+                messages.send(self._channel, self._unsent[0])
+            except BlockingIOError:
+                return
+            except OSError:
+                self._unsent.clear()
+                return
+            del self._unsent[0]

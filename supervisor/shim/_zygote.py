@@ -1,0 +1,193 @@
+"""The zygote: one warm process to fork shims from, and the one who sweeps after a shim that has died.
+
+Who dies when
+    the host       its shims end their jobs by themselves; the zygote leaves after the last, with a headless folder.
+    a shim         its orphans become the zygote's children (it is their next subreaper): SIGKILL to every child that is
+                   no live shim, until one scan shows only live shims.  Only this process reaps them, so that scan is
+                   the proof, and the host is told.
+    the zygote     shims and jobs go on; the host makes a new one for its next start.
+
+It holds a shared lock for as long as it lives, and so do its shims: who gets the exclusive one knows that all are gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import gc
+import os
+import select
+import signal
+import socket
+
+from . import _messages as messages
+from . import _proc, _shim
+from ._cgroup import remove_tree
+from ._exec import Spec
+from ._loop import Loop, Timer
+
+# How often orphans are looked for while there are any, beside every SIGCHLD.
+_SWEEP_SECONDS = 0.005
+
+# Who is there then was refused us, or is stuck in the kernel: told as unproven.
+_SWEEP_BOUND_SECONDS = 1.0
+
+
+def main(channel: int, host: int) -> None:
+    """Serve until the host is gone and the last shim too; `channel` is the control socket, `host` the host's pidfd."""
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)  # a job's `kill` may not take it away
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    os.umask(0o077)
+    os.set_inheritable(channel, False)
+    os.set_inheritable(host, False)
+    _shim.prepare(b"lastword-zygote")
+    gc.disable()  # nothing here makes cycles, and a collection would un-share every shim's memory
+    gc.freeze()
+    Zygote(socket.socket(fileno=channel), host).serve()
+
+
+class Zygote:
+    """Forks, reaps and sweeps."""
+
+    def __init__(self, channel: socket.socket, host: int) -> None:
+        self._channel = channel
+        self._host = host
+        self._loop = Loop(self._on_child)
+        self._shims: dict[int, int] = {}  # pid to job
+        self._gone: list[int] = []  # jobs whose shim has died, not swept yet
+        self._killed: set[int] = set()
+        self._again: Timer | None = None
+        self._sweep_end: float | None = None
+        self._folder: str | None = None
+        self._cgroup: str | None = None
+        self._heard = True  # the host is still there to be told
+
+    def serve(self) -> None:
+        """Until there is nothing left to do."""
+        self._loop.add(self._channel.fileno(), self._on_message)
+        self._loop.run()
+        if self._cgroup is not None:
+            remove_tree(self._cgroup)
+        if self._folder is not None and _has_ended(self._host):
+            _remove(self._folder)
+
+    def _on_message(self) -> None:
+        try:
+            message, descriptors = messages.receive(self._channel)
+        except BlockingIOError:
+            return
+        except OSError:
+            message, descriptors = None, []
+        try:
+            match message:
+                case None:
+                    self._heard = False
+                    self._loop.remove(self._channel.fileno())
+                    self._leave_if_done()
+                case (messages.CONFIGURE, lock, folder, cgroup):
+                    self._configure(lock, folder, cgroup)
+                case (messages.START, job, values):
+                    self._start(job, Spec(*values), descriptors)
+                case (messages.KILL, job):
+                    for pid in [pid for pid, its in self._shims.items() if its == job]:
+                        os.kill(pid, signal.SIGKILL)
+                case _:
+                    pass
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+    def _configure(self, lock: str, folder: str | None, cgroup: str | None) -> None:
+        self._folder, self._cgroup = folder, cgroup
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        # Who holds it alone is taking over from a host that has died, and that is ours.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+    def _start(self, job: int, spec: Spec, descriptors: list[int]) -> None:
+        try:
+            pid = os.fork()
+        except OSError as error:
+            self._tell(messages.REFUSED, job, error.errno)
+            return
+        if pid == 0:
+            try:
+                for descriptor in (*self._loop.descriptors, self._channel.fileno()):
+                    os.close(descriptor)
+                channel, cwd, stdin = descriptors
+                _shim.run(spec, socket.socket(fileno=channel), self._host, cwd, stdin)
+            except BaseException:
+                os._exit(1)
+            os._exit(0)
+        self._shims[pid] = job
+
+    def _on_child(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
+                if pid == 0:
+                    break
+                if os.WIFSTOPPED(status):
+                    os.kill(pid, signal.SIGCONT)  # by its job, most likely; who is swept dies all the same
+                    continue
+                self._killed.discard(pid)
+                job = self._shims.pop(pid, None)
+                if job is not None:
+                    self._gone.append(job)
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Kill every child that is no live shim; tell once there is none, or in the end that there still is."""
+        if not self._gone:
+            return
+        now = self._loop.now()
+        self._sweep_end = self._sweep_end or now + _SWEEP_BOUND_SECONDS
+        orphans = [pid for pid in _proc.children_finder()(os.getpid()) if pid not in self._shims]
+        for pid in orphans:
+            if pid not in self._killed:
+                self._killed.add(pid)
+                with contextlib.suppress(OSError):  # refused: it stays, and the end tells
+                    os.kill(pid, signal.SIGKILL)
+        if orphans and now < self._sweep_end:
+            if self._again is None:
+                self._again = self._loop.call_after(_SWEEP_SECONDS, self._look_again)
+            return
+        self._sweep_end = None
+        gone, self._gone = self._gone, []
+        for job in gone:
+            self._tell(messages.GONE, job, not orphans)
+        self._leave_if_done()
+
+    def _look_again(self) -> None:
+        self._again = None
+        self._on_child()
+
+    def _leave_if_done(self) -> None:
+        if not self._heard and not self._shims and not self._gone:
+            self._loop.stop()
+
+    def _tell(self, *message: object) -> None:
+        if self._heard:
+            with contextlib.suppress(OSError):  # a host that is gone is told of by its end of the socket
+                messages.send(self._channel, messages.encode(*message))
+
+
+def _has_ended(process: int) -> bool:
+    poll = select.poll()
+    poll.register(process, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _remove(folder: str) -> None:
+    """Remove a private folder of ours and all in it, as far as that goes."""
+    for place, folders, files in os.walk(folder, topdown=False):
+        for name in files:
+            with contextlib.suppress(OSError):
+                os.unlink(f"{place}/{name}")  # noqa: PTH108 -- no pathlib here
+        for name in folders:
+            with contextlib.suppress(OSError):
+                os.rmdir(f"{place}/{name}")  # noqa: PTH106 -- no pathlib here
+    with contextlib.suppress(OSError):
+        os.rmdir(folder)  # noqa: PTH106 -- no pathlib here

@@ -1,0 +1,221 @@
+"""What only the process_group tier can meet: its keeper is in the host, so what the host is refused, it is refused."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+
+import anyio
+import psutil
+import pytest
+import supervising as support
+from supervising import OWNER, alive, supervising, told, until
+
+from lastword.notifier import ProcessState, ProcessStopRequested, TerminalReason
+from lastword.supervisor import Containment, ErrorCode, Limits, Process, StopMode, Supervisor, TeardownFailedError
+from lastword.supervisor.launch import _leader
+from lastword.supervisor.shim import _keeper
+
+S, R = ProcessState, TerminalReason
+
+
+@pytest.fixture(autouse=True)
+def _process_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(support, "tier", Containment.PROCESS_GROUP)
+
+
+QUIET = "</dev/null >/dev/null 2>&1"
+
+
+def _no_exact_signals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a kernel before 6.9: a flag that it does not know is refused."""
+    monkeypatch.setattr(_leader, "_PIDFD_SIGNAL_PROCESS_GROUP", 1 << 30)
+
+
+async def _pids(process: Process) -> list[int]:
+    return [int(line) for line in (await process.read_output()).data.split()]
+
+
+def stop_requests(supervisor: Supervisor) -> list[TerminalReason]:
+    """The reasons of the StopRequested events that are due."""
+    return [item.process.reason for item in told(supervisor.outbox) if isinstance(item, ProcessStopRequested)]
+
+
+async def test_no_descriptor_at_the_exit_costs_no_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The look at who is left in the group needs one; without it somebody may be there, and it is looked again."""
+    faults = [OSError(errno.EMFILE, "too many")] * 3
+    pids = psutil.pids
+
+    def scan() -> list[int]:
+        if faults:
+            raise faults.pop()
+        return pids()
+
+    monkeypatch.setattr(psutil, "pids", scan)
+    async with supervising() as supervisor:
+        process = await supervisor.start("exec >/dev/null 2>&1; exit 3", owner=OWNER)
+        with anyio.fail_after(30):
+            outcome = await process.wait()
+        assert outcome.exit_code == 3
+        assert faults == []
+
+
+def _refuse_signals(patch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    patch.setattr(os, "killpg", refuse)
+    patch.setattr(signal, "pidfd_send_signal", refuse)
+
+
+@pytest.fixture
+def _short_kill_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_keeper, "KILL_SECONDS", 0.1)
+
+
+@pytest.mark.usefixtures("_short_kill_deadline")
+async def test_a_stop_that_may_not_signal_raises_and_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """EPERM: TeardownFailedError with the errno, still running, and a later stop may work."""
+    async with supervising() as supervisor:
+        process = await supervisor.start("sleep 60", owner=OWNER)
+        with monkeypatch.context() as patch:
+            _refuse_signals(patch)
+            with pytest.raises(TeardownFailedError) as caught:
+                await process.stop(grace=0.05)
+            assert (caught.value.errno, caught.value.code) == (errno.EPERM, ErrorCode.TEARDOWN_FAILED)
+            assert process.state is S.RUNNING
+        outcome = await process.stop(StopMode.KILL)
+        assert outcome is not None
+        assert outcome.state is S.KILLED
+
+
+@pytest.mark.usefixtures("_short_kill_deadline")
+async def test_what_exits_after_a_failed_stop_has_exited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No signal was delivered, so none can have been the cause."""
+    async with supervising() as supervisor:
+        process = await supervisor.start("sleep 0.4; exit 5", owner=OWNER)
+        with monkeypatch.context() as patch:
+            _refuse_signals(patch)
+            with pytest.raises(TeardownFailedError):
+                await process.stop(grace=0.0)
+        outcome = await process.wait()
+        assert (outcome.state, outcome.exit_code) == (S.EXITED, 5)
+
+
+@pytest.mark.usefixtures("_short_kill_deadline")
+async def test_a_timeout_that_may_not_signal_settles_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody asked, so nobody can be told but by the record: failed, teardown_failed, within grace and a second."""
+    async with supervising(limits=Limits(grace_seconds=0.05)) as supervisor:
+        with monkeypatch.context() as patch:
+            _refuse_signals(patch)
+            process = await supervisor.start("echo hi; sleep 1", owner=OWNER, timeout=0.2)
+            outcome = await process.wait()
+        assert (outcome.state, outcome.reason) == (S.FAILED, R.FAILED)
+        assert outcome.diagnostic == "teardown_failed:EPERM"
+        assert not outcome.proven
+        assert outcome.total_bytes == 3
+        assert stop_requests(supervisor) == [R.TERMINATED]
+        # It ends by itself at last, and is reaped.
+        await until(lambda: not psutil.Process().children())
+        assert process.outcome is outcome
+
+
+@pytest.mark.usefixtures("_short_kill_deadline")
+async def test_a_stop_that_failed_is_no_cause_of_what_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of it was delivered, so the timeout that ends the process later is the cause."""
+    async with supervising() as supervisor:
+        process = await supervisor.start("sleep 60", owner=OWNER, timeout=0.5)
+        with monkeypatch.context() as patch:
+            _refuse_signals(patch)
+            with pytest.raises(TeardownFailedError):
+                await process.stop(grace=0.0)
+        outcome = await process.wait()
+        assert (outcome.state, outcome.reason) == (S.TIMED_OUT, R.TIMED_OUT)
+        assert stop_requests(supervisor) == [R.TERMINATED]
+
+
+def _nobody(_: _leader.Leader) -> int:
+    return 0
+
+
+async def test_no_stranger_is_signalled_when_somebody_else_reaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an exact way to name the group, a group whose leader is gone is not signalled by its number."""
+    _no_exact_signals(monkeypatch)
+    sent: list[int] = []
+    killpg = os.killpg
+
+    def recording(group: int, number: int) -> None:
+        sent.append(number)
+        killpg(group, number)
+
+    async with supervising() as supervisor:
+        process = await supervisor.start("sleep 0.2; exit 3", owner=OWNER)
+        monkeypatch.setattr(os, "killpg", recording)
+        os.waitpid(-1, 0)  # blocks the loop until it has ended, and takes its status
+        outcome = await process.wait()
+        assert (outcome.state, outcome.diagnostic) == (ProcessState.FAILED, "exit_unknown")
+        assert sent == []
+
+
+@pytest.mark.parametrize("ignored", [True, False])
+async def test_a_status_that_somebody_took_is_unknown_and_never_made_up(ignored: bool) -> None:
+    """An ignored SIGCHLD, or a foreign waitpid: failed with a diagnostic; not 0, not 255, and no hang."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN if ignored else signal.SIG_DFL)
+    try:
+        async with supervising() as supervisor:
+            process = await supervisor.start("sleep 0.1; exit 3", owner=OWNER)
+            if not ignored:
+                os.waitpid(-1, 0)
+            outcome = await process.wait()
+            assert (outcome.state, outcome.diagnostic) == (ProcessState.FAILED, "exit_unknown")
+            assert (outcome.exit_code, outcome.signal, outcome.shell_code) == (None, None, None)
+            assert outcome.started_at is not None
+            # A stop is known for what it was all the same: a live leader was signalled.
+            other = await supervisor.start("sleep 60", owner=OWNER)
+            stopped = await other.stop()
+            assert stopped is not None
+            assert stopped.state is ProcessState.TERMINATED
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+async def test_exits_before_it_can_be_watched_under_an_ignored_sigchld() -> None:
+    """A hundred that end at once: none hangs."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        async with supervising() as supervisor:
+            for _ in range(50):
+                process = await supervisor.start(["true"], owner=OWNER)
+                assert (await process.wait()).state is ProcessState.FAILED
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+async def test_the_group_is_killed_before_its_leader_is_reaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scan that misses somebody (it may have forked meanwhile) does not let him live: the kernel finds them all."""
+    monkeypatch.setattr(_leader.Leader, "members", _nobody)
+    async with supervising() as supervisor:
+        process = await supervisor.start(f"sleep 300 {QUIET} & echo $!; exit 3", owner=OWNER)
+        assert (await process.wait()).exit_code == 3
+        (pid,) = await _pids(process)
+        await until(lambda: not alive(pid))
+
+
+async def test_the_groups_number_is_its_own_whenever_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where only a number can name the group, the leader's zombie keeps that number until the last signal was sent."""
+    _no_exact_signals(monkeypatch)
+    states: list[str] = []
+    killpg = os.killpg
+
+    def looking(group: int, number: int) -> None:
+        states.append(psutil.Process(group).status())
+        killpg(group, number)
+
+    monkeypatch.setattr(os, "killpg", looking)
+    async with supervising() as supervisor:
+        process = await supervisor.start(f"sleep 300 {QUIET} & echo $!; exit 3", owner=OWNER)
+        assert (await process.wait()).exit_code == 3
+        (pid,) = await _pids(process)
+        await until(lambda: not alive(pid))
+    assert set(states) == {psutil.STATUS_ZOMBIE}
