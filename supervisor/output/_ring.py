@@ -202,9 +202,11 @@ def _chase(
     """What is at `start`, or further on where the writer has overtaken this reader; no data where it always has."""
     for share in range(1, _TRIES + 1):
         data = _copy(descriptor, header, start, min(max_bytes, state.end - start))
-        state = _agreed(_header(descriptor), state, terminal=False)
-        if state.base <= start:
+        now = _agreed(_header(descriptor), state, terminal=False)
+        if now.base <= start:
+            # Not `now`: who then waits for more than this total would never be told of what came in between.
             return state, start, data
+        state = now
         # Further from the base each time: half of what is there, three quarters, ...
         room = state.end - state.base
         start = state.base + min(share * _AHEAD_BYTES, room - (room >> share))
