@@ -95,6 +95,9 @@ class Zygote:
 
     async def aclose(self, seconds: float) -> None:
         """Let it go: it leaves after its last shim.  Waits so long at most for that, and reaps it."""
+        if self.alive:
+            with contextlib.suppress(OSError):  # dead, or it reads nothing: it sees for itself, a little later
+                messages.send(self._channel, messages.encode(messages.LEAVE))
         self._close_channel()
         self.rouse()
         with anyio.move_on_after(seconds):

@@ -3,7 +3,9 @@
     host -> zygote   CONFIGURE lock, folder, control group    once, first; see `Zygote`
                      START job, values of `Spec`              a shim is forked; with its socket, its cwd and stdin
                      KILL job                                 its shim does not answer: SIGKILL
-    zygote -> host   REFUSED job, errno                       no shim could be forked
+                     LEAVE                                    the host lives on and needs it no more; the last one
+    zygote -> host   READY                                    it was configured
+                     REFUSED job, errno                       no shim could be forked
                      GONE job, proven                         its shim has ended; what it left is swept
     host -> shim     STOP mode, grace      ARM total      SEAL
     shim -> host     STARTED shim's pid    FAILED step, errno, found
@@ -13,13 +15,15 @@
 
 Rules
 - The sockets are SOCK_SEQPACKET: a message comes whole or not at all, and the other side's end is told.
-- A message that would be too large for one travels in a memory file, as the last descriptor.
+- A message that would be too large for one travels in a memory file, as the last descriptor; a label goes with it.
+- Where a receiver has no room for all descriptors it has none of them, and is told what the label says.
 - Each received descriptor is made non-inheritable at once (`socket.recv_fds` does not do it).
 - Tuples are written by marshal, since argv and environment are bytes; both sides are our own.
 """
 
 from __future__ import annotations
 
+import errno
 import marshal
 import os
 import socket
@@ -29,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-CONFIGURE, START, KILL = "configure", "start", "kill"
-REFUSED, GONE = "refused", "gone"
+CONFIGURE, START, KILL, LEAVE = "configure", "start", "kill", "leave"
+READY, REFUSED, GONE = "ready", "refused", "gone"
 STOP, ARM, SEAL = "stop", "arm", "seal"
 STARTED, FAILED, GREW, ENDED, STUCK, EMPTIED = "started", "failed", "grew", "ended", "stuck", "emptied"
 FAULT = "fault"
@@ -40,6 +44,14 @@ INLINE_BYTES = 64 * 1024
 
 # START carries four (the job's socket, cwd, stdin, a memory file).
 _MOST_DESCRIPTORS = 8
+
+
+class TruncatedError(OSError):
+    """There was no descriptor left for those that came with a message; `label` is what is known of it."""
+
+    def __init__(self, label: tuple[Any, ...]) -> None:
+        super().__init__(errno.EMFILE, os.strerror(errno.EMFILE))
+        self.label = label
 
 
 def encode(*message: Any) -> bytes:
@@ -53,8 +65,11 @@ def decode(data: bytes) -> tuple[Any, ...]:
     return message
 
 
-def send(channel: socket.socket, data: bytes, descriptors: Sequence[int] = ()) -> None:
-    """Send one encoded message; raises OSError, BlockingIOError where there is no room for it now."""
+def send(channel: socket.socket, data: bytes, descriptors: Sequence[int] = (), label: bytes = b"") -> None:
+    """Send one encoded message; raises OSError, BlockingIOError where there is no room for it now.
+
+    `label` is encoded, too: what a receiver is to know of it who cannot take its descriptors.
+    """
     if len(data) <= INLINE_BYTES:
         _send(channel, b"\0" + data, descriptors)
         return
@@ -63,7 +78,7 @@ def send(channel: socket.socket, data: bytes, descriptors: Sequence[int] = ()) -
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(memory, rest) :]
-        _send(channel, b"\1", (*descriptors, memory))
+        _send(channel, b"\1" + label, (*descriptors, memory))
     finally:
         os.close(memory)
 
@@ -71,15 +86,19 @@ def send(channel: socket.socket, data: bytes, descriptors: Sequence[int] = ()) -
 def receive(channel: socket.socket) -> tuple[tuple[Any, ...] | None, list[int]]:
     """The next message and its descriptors, which are the caller's; None at the end of the other side.
 
-    Raises OSError: BlockingIOError where there is none now.
+    Raises OSError: BlockingIOError where there is none now, `TruncatedError` where there was one.
     """
     try:
-        data, descriptors, _, _ = socket.recv_fds(channel, INLINE_BYTES + 1, _MOST_DESCRIPTORS)
+        data, descriptors, flags, _ = socket.recv_fds(channel, INLINE_BYTES + 1, _MOST_DESCRIPTORS)
     except ConnectionResetError:
         # The other side is gone and had not read all of ours.  That is told before what it has sent, and once.
-        data, descriptors, _, _ = socket.recv_fds(channel, INLINE_BYTES + 1, _MOST_DESCRIPTORS)
+        data, descriptors, flags, _ = socket.recv_fds(channel, INLINE_BYTES + 1, _MOST_DESCRIPTORS)
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
+    if flags & socket.MSG_CTRUNC:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        raise TruncatedError(decode(data[1:])[:2] if len(data) > 1 else ())
     if not data:
         return None, descriptors
     if data[0] == 0:

@@ -2,6 +2,8 @@
 
 Who dies when
     the host       its shims end their jobs by themselves; the zygote leaves after the last, with a headless folder.
+                   That is told by the host's pidfd: its end of the socket may live on in a child that it has forked,
+                   and goes a moment before the host itself has.
     a shim         its orphans become the zygote's children (it is their next subreaper): SIGKILL to every child that is
                    no live shim, until one scan shows only live shims.  Only this process reaps them, so that scan is
                    the proof, and the host is told.
@@ -26,8 +28,18 @@ from ._cgroup import remove_tree
 from ._exec import Spec
 from ._loop import Loop, Timer
 
+TYPE_CHECKING = False  # `typing` would cost the zygote's start
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 # How often orphans are looked for while there are any, beside every SIGCHLD.
 _SWEEP_SECONDS = 0.005
+
+# After the end of a socket on which nobody said LEAVE: a host that dies has died by then.
+_DYING_SECONDS = 1.0
+
+# How often shims that do not leave a dead host are looked after.
+_LATE_SECONDS = 0.5
 
 # Who is there then was refused us, or is stuck in the kernel: told as unproven.
 _SWEEP_BOUND_SECONDS = 1.0
@@ -35,10 +47,9 @@ _SWEEP_BOUND_SECONDS = 1.0
 
 def main(channel: int, host: int) -> None:
     """Serve until the host is gone and the last shim too; `channel` is the control socket, `host` the host's pidfd."""
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        signal.signal(number, signal.SIG_DFL)
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
-        signal.signal(number, signal.SIG_IGN)  # a job's `kill` may not take it away
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
+        signal.signal(number, signal.SIG_IGN)  # no `kill` of a job's may take it away
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     os.umask(0o077)
     os.set_inheritable(channel, False)
@@ -57,6 +68,7 @@ class Zygote:
         self._host = host
         self._loop = Loop(self._on_child)
         self._shims: dict[int, int] = {}  # pid to job
+        self._doomed: set[int] = set()  # shims that were sent SIGKILL
         self._gone: list[int] = []  # jobs whose shim has died, not swept yet
         self._killed: set[int] = set()
         self._again: Timer | None = None
@@ -64,10 +76,12 @@ class Zygote:
         self._folder: str | None = None
         self._cgroup: str | None = None
         self._heard = True  # the host is still there to be told
+        self._dismissed = False
 
     def serve(self) -> None:
         """Until there is nothing left to do."""
         self._loop.add(self._channel.fileno(), self._on_message)
+        self._loop.add(self._host, self._on_host_death)
         self._loop.run()
         if self._cgroup is not None:
             remove_tree(self._cgroup)
@@ -84,21 +98,47 @@ class Zygote:
         try:
             match message:
                 case None:
-                    self._heard = False
                     self._loop.remove(self._channel.fileno())
-                    self._leave_if_done()
+                    if self._dismissed:
+                        self._let_go()
+                    else:
+                        self._loop.call_after(_DYING_SECONDS, self._let_go)
+                case (messages.LEAVE,):
+                    self._dismissed = True
                 case (messages.CONFIGURE, lock, folder, cgroup):
                     self._configure(lock, folder, cgroup)
                 case (messages.START, job, values):
                     self._start(job, Spec(*values), descriptors)
                 case (messages.KILL, job):
-                    for pid in [pid for pid, its in self._shims.items() if its == job]:
-                        os.kill(pid, signal.SIGKILL)
+                    self._kill(pid for pid, its in self._shims.items() if its == job)
                 case _:
                     pass
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
+
+    def _on_host_death(self) -> None:
+        self._loop.remove(self._host)
+        self._loop.remove(self._channel.fileno())
+        self._let_go()
+        self._loop.call_after(_LATE_SECONDS, self._look_after_late)
+
+    def _let_go(self) -> None:
+        """Nobody is there to be told."""
+        self._heard = False
+        self._leave_if_done()
+
+    def _look_after_late(self) -> None:
+        """The host has died; a shim that a debugger holds (its job can be one) cannot do its part."""
+        self._kill(pid for pid in self._shims if (found := _proc.stat_of(pid)) is not None and found.state == "t")
+        self._loop.call_after(_LATE_SECONDS, self._look_after_late)
+
+    def _kill(self, shims: Iterable[int]) -> None:
+        """End shims, and sweep.  One that is traced is not told as ended before its tracer has: an orphan by then."""
+        for pid in tuple(shims):
+            os.kill(pid, signal.SIGKILL)
+            self._doomed.add(pid)
+        self._sweep()
 
     def _configure(self, lock: str, folder: str | None, cgroup: str | None) -> None:
         self._folder, self._cgroup = folder, cgroup
@@ -133,6 +173,7 @@ class Zygote:
                     os.kill(pid, signal.SIGCONT)  # by its job, most likely; who is swept dies all the same
                     continue
                 self._killed.discard(pid)
+                self._doomed.discard(pid)
                 job = self._shims.pop(pid, None)
                 if job is not None:
                     self._gone.append(job)
@@ -140,7 +181,7 @@ class Zygote:
 
     def _sweep(self) -> None:
         """Kill every child that is no live shim; tell once there is none, or in the end that there still is."""
-        if not self._gone:
+        if not self._gone and not self._doomed:
             return
         now = self._loop.now()
         self._sweep_end = self._sweep_end or now + _SWEEP_BOUND_SECONDS
@@ -150,11 +191,12 @@ class Zygote:
                 self._killed.add(pid)
                 with contextlib.suppress(OSError):  # refused: it stays, and the end tells
                     os.kill(pid, signal.SIGKILL)
-        if orphans and now < self._sweep_end:
+        if (orphans or self._doomed) and now < self._sweep_end:
             if self._again is None:
                 self._again = self._loop.call_after(_SWEEP_SECONDS, self._look_again)
             return
         self._sweep_end = None
+        self._doomed.clear()
         gone, self._gone = self._gone, []
         for job in gone:
             self._tell(messages.GONE, job, not orphans)
