@@ -40,7 +40,7 @@ ANY = ENDED | FAILED
 ATTACKS = (
     # The shim is dead: the zygote sweeps, and the job has failed, since nobody saw how it ended.
     Attack(words=("attack", "parent", KILL), then="wait", states=FAILED),
-    Attack(words=("attack", "parent", KILL), then="close", states=FAILED),
+    Attack(words=("attack", "parent", KILL), then="close", states=ANY),  # closing may come first
     # It does not answer: it is killed once the stop is overdue.
     Attack(words=("attack", "parent", STOP), then="stop", states=ANY),
     Attack(words=("attack", "parent", STOP), then="timeout", states=ANY | {"TIMED_OUT"}),

@@ -29,11 +29,11 @@ async def _play(life: Life) -> None:
         async with open_supervisor(
             None, session_id=SESSION, limits=LIMITS, launcher=launcher_of(life.containment)
         ) as supervisor:
-            neighbour = await supervisor.start("sleep 60", owner=OWNER)
+            neighbour = await supervisor.start("exec sleep 60", owner=OWNER)
             before = {seen.pid for seen in eyes.helpers()}
             own = len(eyes.left())
             process = await supervisor.start(job(life, "stay"), owner=OWNER, timeout=1.0 if then == "timeout" else None)
-            await _attacked(life, eyes, before)
+            await _attacked(life, eyes, before, process)
             if then == "host":
                 os.kill(os.getpid(), signal.SIGKILL)
             if then in ("wait", "stop", "timeout"):
@@ -47,15 +47,19 @@ async def _play(life: Life) -> None:
         life.say("closed", helpers=await eyes.helpers_leave())
 
 
-async def _attacked(life: Life, eyes: Eyes, before: set[int]) -> None:
-    """Until somebody of the helpers is dead or stopped, as the job has it."""
-    name, *arguments = life.script["job"]
+async def _attacked(life: Life, eyes: Eyes, before: set[int], process: Process) -> None:
+    """Until the job has done it; a shim that is stopped for good tells nothing, and one that is dead no more."""
+    arguments = life.script["job"]
+    if arguments[1:] == ["parent", str(int(signal.SIGKILL))]:
+        return
     with anyio.fail_after(SECONDS):
-        if name == "trace" or arguments[1] == str(int(signal.SIGSTOP)):
-            while not any(seen.state in "Tt" for seen in eyes.helpers()):  # noqa: ASYNC110 -- nobody is there to set an event
+        if arguments[1:] == ["grandparent", str(int(signal.SIGKILL))]:
+            while before <= {seen.pid for seen in eyes.helpers()}:  # noqa: ASYNC110 -- nobody sets an event
                 await anyio.sleep(0.002)
-        elif arguments[0] == "grandparent":
-            while before <= {seen.pid for seen in eyes.helpers()}:  # noqa: ASYNC110 -- nobody is there to set an event
+        else:
+            while not any(seen.state in "Tt" for seen in eyes.helpers()):
+                if b"ready\n" in (await process.read_output()).data:
+                    return
                 await anyio.sleep(0.002)
 
 

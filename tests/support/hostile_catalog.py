@@ -13,6 +13,7 @@ from lastword.supervisor import Containment
 # How a job can end.  "timeout" comes at any moment of its beginning; "host" is SIGKILL of the host, and comes last.
 EVERY_ENDING: Final = ("terminate", "kill", "timeout", "exit", "keep", "close", "keep close", "host")
 NO_EXIT: Final = ("terminate", "kill", "timeout", "close", "host")
+ONE_AT_A_TIME: Final = ("terminate", "kill", "timeout", "exit", "keep", "close", "host")
 ONLY_EXIT: Final = ("exit", "keep", "keep close", "host")
 
 
@@ -41,7 +42,7 @@ class Hostile:
 
     def script(self, *endings: str) -> dict[str, Any]:
         """For `hostile_host.play`; no endings: all of them."""
-        return {"job": self.words, "endings": endings or self.endings, "keep": "keep" in self.endings}
+        return {"job": self.words, "endings": endings or self.endings, "keep": "keep close" in self.endings}
 
 
 def wide(count: int) -> Hostile:
@@ -56,8 +57,8 @@ HOSTILE: Final = (
     Hostile(words=("nohup",), in_group=True),
     Hostile(words=("comets", "1"), leaves=None),
     Hostile(words=("comets", "16"), leaves=None),
-    # As many fit into its pen as a third of what it would have: its forks fail, and go on failing.
-    Hostile(words=("bomb", "150"), leaves=None, processes=60),
+    # Fewer fit into its pen than it would have: its forks fail, and go on failing.
+    Hostile(words=("bomb", "150"), leaves=None, processes=100, endings=ONE_AT_A_TIME),
     Hostile(words=("deaf",), leaves=2, deaf=True),
     Hostile(words=("stopped_leader",), in_group=True, endings=NO_EXIT),
     Hostile(words=("stopped_child",)),

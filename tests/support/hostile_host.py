@@ -2,8 +2,8 @@
 
 Rules
 - It looks in the very step in which the outcome is returned: nobody gets a moment to vanish.
-- What is our own is told from what is the job's by the kernel's word alone: the helper is the host's child that is no
-  job, and its forks have its command line.  (A job that is forked and not yet executed has it, too; it cannot stay so.)
+- What is our own is told from what is a job's by its command line, which a shim has from the zygote.  A job that is
+  forked and not yet executed has it, too; it cannot stay so, and at the end of the life nobody at all may be left.
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ LIMITS = Limits(grace_seconds=0.3, running_per_loop=64, running_per_session=64)
 
 JOBS = Path(__file__).parent / "hostile_jobs.py"
 
+# How the zygote's command line begins.
+HELPER = (sys.executable, "-I", "-S", "-c")
+
 # Long enough for some jobs to be ready, too short for others: both are wanted.
 TIMEOUT_SECONDS = 0.25
 
@@ -50,39 +53,30 @@ class Eyes:
 
     def __init__(self, life: Life) -> None:
         self._pen = pen_of(life.pen)
-        self._helper: tuple[str, ...] | None = None
 
     def left(self) -> list[str]:
         """Everybody but the host and its helpers."""
-        members = [seen for seen in self._pen.members() if seen.pid != os.getpid()]
-        zygotes = {seen.pid for seen in members if self._is_zygote(seen)}
-        return [str(seen) for seen in members if not self._is_helper(seen, zygotes)]
+        return [str(seen) for seen in self._others() if not _is_helper(seen)]
 
     def helpers(self) -> list[Seen]:
         """The helpers alone."""
-        members = [seen for seen in self._pen.members() if seen.pid != os.getpid()]
-        zygotes = {seen.pid for seen in members if self._is_zygote(seen)}
-        return [seen for seen in members if self._is_helper(seen, zygotes)]
+        return [seen for seen in self._others() if _is_helper(seen)]
 
     async def helpers_leave(self) -> list[str]:
-        """Nobody at all but the host: who has not left in time."""
+        """Until there is nobody at all but the host; who has not left in time."""
         with anyio.move_on_after(HELPERS_SECONDS):
-            while any(seen.pid != os.getpid() for seen in self._pen.members()):  # noqa: ASYNC110 -- nobody is there to set an event
+            while self._others():  # noqa: ASYNC110 -- nobody is there to set an event
                 await anyio.sleep(0.002)
-        return [str(seen) for seen in self._pen.members() if seen.pid != os.getpid()]
+        return [str(seen) for seen in self._others()]
 
-    def _is_zygote(self, seen: Seen) -> bool:
-        if seen.parent != os.getpid():
-            return False
-        if self._helper is None and "shim" in " ".join(seen.command) and JOBS.name not in " ".join(seen.command):
-            self._helper = seen.command
-        return seen.command == self._helper or (seen.exiting and not seen.command)
+    def _others(self) -> list[Seen]:
+        return [seen for seen in self._pen.members() if seen.pid != os.getpid()]
 
-    def _is_helper(self, seen: Seen, zygotes: set[int]) -> bool:
-        if seen.pid in zygotes or (self._helper is not None and seen.command == self._helper):
-            return True
-        # A shim that is just leaving has no command line any more; nothing of a job is a zygote's child.
-        return seen.exiting and not seen.command and seen.parent in zygotes
+
+def _is_helper(seen: Seen) -> bool:
+    if seen.exiting and not seen.command:  # its memory is gone already; its name stays to the end
+        return seen.name.startswith("lastword-")
+    return seen.command[:4] == HELPER and "shim" in seen.command[4]
 
 
 def job(life: Life, mode: str) -> list[str]:
@@ -145,9 +139,8 @@ async def _play(life: Life) -> None:
         if "host" in endings:
             async with open_supervisor(None, session_id=SESSION, limits=LIMITS, launcher=launcher) as supervisor:
                 await is_ready(await supervisor.start(job(life, life.script.get("mode", "stay")), owner=OWNER))
-                if life.script.get("keep", True):
+                if life.script["keep"]:
                     await (await supervisor.start(job(life, "exit"), owner=OWNER, survivors="keep")).wait()
-                eyes.left()
                 life.say("dying", jobs=len(eyes.left()))
                 os.kill(os.getpid(), signal.SIGKILL)
 

@@ -212,8 +212,8 @@ async def helper_gone(supervisor: Supervisor, life: Life) -> None:
     process, (leader, _) = await _family(supervisor, "stay", "deaf", "deaf-apart")
     zygote = _parent(_parent(leader))
     os.kill(zygote, signal.SIGKILL)
+    await _free(zygote)  # the host has seen it, and reaped it
     await (await supervisor.start("exit 3", owner=OWNER)).wait()
-    await _free(zygote)  # the host has reaped it
     _stranger(life, zygote)
     await process.stop()
     await (await supervisor.start("exit 3", owner=OWNER)).wait()

@@ -107,8 +107,11 @@ class _Lane:
         assert server.stdout is not None
         self.lines: IO[str] = server.stdin
         self._answers: IO[str] = server.stdout
+        self._lack = self._answers.readline().strip() or None
 
     def live(self, life: Life) -> int:
+        if life.uid is not None:
+            without("a Python that every user can run", "what jobs do to a host of an ordinary user", self._lack)
         print(life.to_json(), file=self.lines, flush=True)
         return int(self._answers.readline())
 

@@ -69,17 +69,19 @@ class Seen:
     pid: int
     parent: int
     state: str
+    name: str
     exiting: bool
     command: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{self.pid} (child of {self.parent}, {self.state}) {' '.join(self.command)[-120:]}"
+        return f"{self.pid} (child of {self.parent}, {self.state}, {self.name}) {' '.join(self.command)[-120:]}"
 
 
 def look(pid: int) -> Seen | None:
     """What `pid` is now; None where it has gone, or is a zombie through and through."""
     try:
-        facts = (PROC / str(pid) / "stat").read_text().rpartition(") ")[2].split()
+        before, _, after = (PROC / str(pid) / "stat").read_text().rpartition(") ")
+        facts = after.split()
         words = (PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
     except OSError:
         return None
@@ -90,6 +92,7 @@ def look(pid: int) -> Seen | None:
         pid=pid,
         parent=int(facts[1]),
         state=state,
+        name=before.partition("(")[2],
         exiting=bool(int(facts[6]) & _PF_EXITING),
         command=tuple(word.decode(errors="replace") for word in words[:-1]),
     )
@@ -134,7 +137,7 @@ class Pen(ABC):
             seen = [each for each in looked if each is not None]
             if len(seen) == len(looked):
                 return seen
-        return [*seen, Seen(pid=0, parent=0, state="?", exiting=False, command=("too fast to be seen",))]
+        return [*seen, Seen(pid=0, parent=0, state="?", name="?", exiting=False, command=("too fast to be seen",))]
 
     def wait_empty(self, seconds: float) -> bool:
         """Until it is empty; False where it is not within `seconds`."""

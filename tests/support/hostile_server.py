@@ -14,52 +14,25 @@ import sys
 import tempfile
 import traceback
 from importlib import import_module
-from pathlib import Path
 
 from hostile_lives import Life
 from hostile_pens import pen_of
-
-import lastword.supervisor
+from hostile_reach import open_to_everybody
 
 # What a host would import once it runs.
 for _name in ("anyio._backends._asyncio", "anyio._backends._trio", "hostile_odd_hosts", "hostile_identity"):
     import_module(_name)
 
-_CAP_DAC_READ_SEARCH = 2
 
-
-def drop_to(uid: int, *, may_read: bool = False) -> None:
-    """Become an ordinary user with no privilege; `may_read`: but that of reading files, where Python is in a folder
-    that is closed to others, such as a home."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(8, int(may_read), 0, 0, 0)  # PR_SET_KEEPCAPS
+def drop_to(uid: int) -> None:
+    """Become an ordinary user with no privilege."""
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
-    if may_read:
-        mask = 1 << _CAP_DAC_READ_SEARCH
-        header = (ctypes.c_uint32 * 2)(0x20080522, 0)
-        if libc.capset(header, (ctypes.c_uint32 * 6)(mask, mask, mask, 0, 0, 0)):
-            raise OSError(ctypes.get_errno(), "capset")
-        if libc.prctl(47, 2, _CAP_DAC_READ_SEARCH, 0, 0):  # PR_CAP_AMBIENT_RAISE
-            raise OSError(ctypes.get_errno(), "prctl")
-    libc.prctl(4, 1, 0, 0, 0)  # PR_SET_DUMPABLE: as after an exec
+    ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # PR_SET_DUMPABLE: as after an exec
 
 
-def everybody_reads() -> bool:
-    """Whether an ordinary user may execute this Python, and read this library."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            drop_to(1_999_999_999 if os.geteuid() == 0 else os.getuid())
-            library = Path(lastword.supervisor.__file__)
-            os._exit(0 if os.access(sys.executable, os.X_OK) and os.access(library, os.R_OK) else 1)
-        except BaseException:
-            os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-
-
-def _host(line: str, *, may_read: bool) -> None:
+def _host(line: str) -> None:
     """The child: what it prints goes to stderr, since stdout is the server's."""
     os.dup2(2, 1)
     code = 1
@@ -68,7 +41,7 @@ def _host(line: str, *, may_read: bool) -> None:
         pen = pen_of(life.pen)
         pen.enter()
         if life.uid is not None:
-            drop_to(life.uid, may_read=may_read)
+            drop_to(life.uid)
         os.environ["TMPDIR"] = tempfile.tempdir = life.folder
         os.chdir(life.folder)
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
@@ -95,13 +68,20 @@ def _watch(pid: int, seconds: float) -> int:
 
 
 def main() -> None:
-    """Serve until stdin ends."""
-    may_read = os.geteuid() == 0 and not everybody_reads()
+    """Say why there can be no ordinary users, or nothing; then serve until stdin ends."""
+    lack = ""
+    if os.geteuid() == 0:
+        try:
+            open_to_everybody()
+        except OSError as error:
+            lack = str(error)
+    sys.stdout.write(f"{lack}\n")
+    sys.stdout.flush()
     for line in sys.stdin:
         life = Life.from_json(line)
         pid = os.fork()
         if pid == 0:
-            _host(line, may_read=may_read)
+            _host(line)
         sys.stdout.write(f"{_watch(pid, life.seconds)}\n")
         sys.stdout.flush()
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from enum import Enum
 
-from lastword.supervisor import Containment, LauncherFactory
-from lastword.supervisor.launch import GroupLauncher
+from lastword.supervisor import Containment
+from lastword.supervisor.launch import launcher_of as launcher_of
 
-# Every tier that there is a launcher for.
-TIERS = (Containment.PROCESS_GROUP,)
+TIERS = tuple(Containment)
 
 # Those that hold a whole tree, whatever it does.
 CONTAINED = tuple(tier for tier in TIERS if tier.proven)
@@ -37,8 +36,3 @@ def promises(tier: Containment, promise: Promise) -> bool:
     """Whether `tier` makes that promise."""
     return promise in PROMISES[tier]
 
-
-def launcher_of(tier: Containment) -> LauncherFactory:
-    """A factory of that tier's launcher, and of no other's."""
-    assert tier is Containment.PROCESS_GROUP
-    return GroupLauncher
