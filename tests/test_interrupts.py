@@ -48,7 +48,8 @@ anyio.run(main, backend=backend)
 """
 
 MOMENTS = {
-    "a process was just spawned": ("lastword.supervisor.launch._group", "_spawn_leader"),
+    "a spawn is about to be asked for": ("lastword.supervisor.launch._contained", "ContainedLauncher._new_child"),
+    "a shim has said something": ("lastword.supervisor.launch._child", "ContainedChild._on_message"),
     "its record is made": ("lastword.supervisor._teller", "started_unit"),
     "its last word is made": ("lastword.supervisor._teller", "last_word_unit"),
     "its end is noted": ("lastword.supervisor._job", "Job._settle"),
