@@ -268,9 +268,13 @@ class Keeper:
             if not self._tree.ended:
                 self._stop_leader(mode, grace)
                 return True
-        if self._phase is _Phase.SWEEPING and self._order is not None and mode != INTERRUPT:
-            self._hurry(mode, grace)
-        return self._order is not None
+        if self._order is not None:
+            if self._phase is _Phase.SWEEPING and mode != INTERRUPT:
+                self._hurry(mode, grace)
+            return True
+        if mode == STOP_KILL and self._phase in (_Phase.DRAINING, _Phase.SWEEPING):
+            self.end_now()  # it was an exit, and whoever is left of it need not be waited for
+        return False
 
     def give_up(self) -> Facts:
         """Seal what cannot be ended: its output counts up to here.  It is kept on, and reaped should it ever end."""
