@@ -9,25 +9,22 @@ import signal
 
 import attrs
 import pytest
-from hostile_lives import Hosts, Life
-from hostile_sizes import SIZES
+from hostile_lives import Life, Told
+from hostile_sizes import SIZES, TURNS
 from hostile_tiers import TIERS, Promise, promises
 
 from lastword.supervisor import Containment
-
-TURNS = (("asyncio", True), ("trio", False), ("asyncio", False), ("trio", True))
 
 KILL, STOP = str(int(signal.SIGKILL)), str(int(signal.SIGSTOP))
 
 
 @attrs.frozen(kw_only=True)
 class Attack:
-    """A job, what is done then, and which states may come of it; `proven` None: it may be or not, but truly."""
+    """A job, what is done then, and which states may come of it."""
 
     words: tuple[str, ...]
     then: str
     states: frozenset[str | None]
-    proven: bool | None = True
 
     def __str__(self) -> str:
         return f"{' '.join(self.words)}, {self.then}"
@@ -60,35 +57,7 @@ DYING = (("attack", "parent", KILL), ("attack", "parent", STOP), ("attack", "gra
 APART = [tier for tier in TIERS if promises(tier, Promise.APART)]
 
 
-@pytest.mark.parametrize("rounds", SIZES)
-@pytest.mark.parametrize("tier", APART, ids=lambda tier: tier.name)
-@pytest.mark.parametrize("attack", ATTACKS, ids=str)
-def test_the_tree_ends_whoever_is_attacked(hosts: Hosts, attack: Attack, tier: Containment, rounds: int) -> None:
-    """Nobody is left when the outcome is there; other jobs and the next start are as ever; then no helper is left."""
-    for told in hosts.live(_lives(attack.words, attack.then, tier, rounds)):
-        told.check(0)
-        (ended,) = told.said("ended")
-        assert ended["left"] == [], ended
-        assert ended["state"] in attack.states, ended
-        assert attack.proven is None or ended["proven"] is attack.proven, ended
-        assert told.said("closed") == [{"said": "closed", "helpers": []}], "a helper outlives its supervisor"
-        assert told.left == []
-
-
-@pytest.mark.parametrize("rounds", SIZES)
-@pytest.mark.parametrize("tier", APART, ids=lambda tier: tier.name)
-@pytest.mark.parametrize("words", DYING, ids=" ".join)
-def test_the_tree_ends_with_its_host_whoever_was_attacked(
-    hosts: Hosts, words: tuple[str, ...], tier: Containment, rounds: int
-) -> None:
-    """Nobody is left soon after the SIGKILL of the host."""
-    for told in hosts.live(_lives(words, "host", tier, rounds)):
-        told.check(-signal.SIGKILL)
-        assert told.left == []
-
-
 def _lives(words: tuple[str, ...], then: str, tier: Containment, rounds: int) -> list[Life]:
-    turns = [TURNS[number % len(TURNS)] for number in range(rounds)]
     return [
         Life(
             program="hostile_attacked:play",
@@ -97,5 +66,46 @@ def _lives(words: tuple[str, ...], then: str, tier: Containment, rounds: int) ->
             ordinary=ordinary,
             script={"job": words, "then": then},
         )
-        for backend, ordinary in turns
+        for backend, ordinary in (TURNS[number % len(TURNS)] for number in range(rounds))
     ]
+
+
+@pytest.mark.parametrize(
+    ("attack", "lives"),
+    [
+        pytest.param(
+            attack, _lives(attack.words, attack.then, tier, rounds), id=f"{attack}-{tier.name}-{rounds}", marks=marks
+        )
+        for rounds, marks in SIZES
+        for attack in ATTACKS
+        for tier in APART
+    ],
+)
+def test_the_tree_ends_whoever_is_attacked(attack: Attack, lives: list[Life], told: list[Told]) -> None:
+    """Nobody is left when the outcome is there; other jobs and the next start are as ever; then no helper is left."""
+    assert len(lives) == len(told)
+    for life in told:
+        life.check(0)
+        (ended,) = life.said("ended")
+        assert ended["left"] == [], ended
+        assert ended["state"] in attack.states, ended
+        assert ended["proven"], ended
+        assert life.said("closed") == [{"said": "closed", "helpers": []}], "a helper outlives its supervisor"
+        assert life.left == []
+
+
+@pytest.mark.parametrize(
+    "lives",
+    [
+        pytest.param(_lives(words, "host", tier, rounds), id=f"{' '.join(words)}-{tier.name}-{rounds}", marks=marks)
+        for rounds, marks in SIZES
+        for words in DYING
+        for tier in APART
+    ],
+)
+def test_the_tree_ends_with_its_host_whoever_was_attacked(lives: list[Life], told: list[Told]) -> None:
+    """Nobody is left soon after the SIGKILL of the host."""
+    assert len(lives) == len(told)
+    for life in told:
+        life.check(-signal.SIGKILL)
+        assert life.left == []

@@ -6,14 +6,13 @@ promises is not so.  Nothing is left of it afterwards, no process and no tempora
 
 from __future__ import annotations
 
-import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import hostile_odd_hosts as odd
 import pytest
-from crash_tools import without
-from hostile_lives import Hosts, Life, Told
+from hostile_lives import Life, Told
 from hostile_sizes import PROVE
 from hostile_tiers import TIERS, Promise, promises
 
@@ -38,48 +37,43 @@ ODD = (
     odd.particular,
 )
 
-every_tier = pytest.mark.parametrize("tier", TIERS, ids=lambda tier: tier.name)
 
-
-def _live(hosts: Hosts, host: Callable[[Life], None], tier: Containment, *, apart: bool = False) -> list[Told]:
+def _lives(host: Callable[[Life], None], tier: Containment, *, apart: bool = False) -> list[Life]:
     program = f"{host.__module__}:{host.__name__}"
-    return hosts.live(
+    return [
         Life(program=program, tier=tier.name, backend=backend, ordinary=not apart, apart=apart) for backend in BACKENDS
-    )
+    ]
 
 
-def _all_is_right(lives: list[Told]) -> None:
-    for told in lives:
-        told.check(0)
-        assert told.left == []
-        assert told.temporaries == []
+def _each(
+    *hosts: Callable[[Life], None],
+    tiers: Iterable[Containment] = TIERS,
+    apart: bool = False,
+    marks: tuple[pytest.MarkDecorator, ...] = (),
+) -> list[Any]:
+    return [
+        pytest.param(_lives(host, tier, apart=apart), id=f"{host.__name__}-{tier.name}", marks=marks)
+        for host in hosts
+        for tier in tiers
+    ]
 
 
-@every_tier
-@pytest.mark.parametrize("host", ODD, ids=lambda host: host.__name__)
-def test_an_odd_host_has_ordinary_jobs(hosts: Hosts, host: Callable[[Life], None], tier: Containment) -> None:
+@pytest.mark.parametrize("lives", [*_each(*ODD), *_each(odd.first_process, apart=True), *_each(odd.big, marks=PROVE)])
+def test_an_odd_host_has_ordinary_jobs(lives: list[Life], told: list[Told]) -> None:
     """Statuses, output, descriptors, signals and files are as they would be of any other host's."""
-    _all_is_right(_live(hosts, host, tier))
+    assert len(lives) == len(told)
+    for life in told:
+        life.check(0)
+        assert (life.left, life.groups, life.temporaries) == ([], [], [])
 
 
-@every_tier
-def test_a_host_may_be_the_first_process(hosts: Hosts, tier: Containment) -> None:
-    """In a container, where every orphan becomes its child: it has no zombie, and its own children's statuses."""
-    without("root", "a host that is process 1", None if os.geteuid() == 0 else "a process namespace takes a privilege")
-    _all_is_right(_live(hosts, odd.first_process, tier, apart=True))
-
-
-@every_tier
-@pytest.mark.parametrize("host", [pytest.param(odd.big, marks=PROVE, id="big")])
-def test_a_big_host_has_ordinary_jobs(hosts: Hosts, host: Callable[[Life], None], tier: Containment) -> None:
-    """It is never copied."""
-    _all_is_right(_live(hosts, host, tier))
-
-
-@pytest.mark.parametrize("tier", [tier for tier in TIERS if promises(tier, Promise.HOST_DEATH)], ids=lambda t: t.name)
-def test_a_fork_of_the_host_holds_nothing_up(hosts: Hosts, tier: Containment) -> None:
+@pytest.mark.parametrize(
+    "lives", _each(odd.forked, tiers=[tier for tier in TIERS if promises(tier, Promise.HOST_DEATH)])
+)
+def test_a_fork_of_the_host_holds_nothing_up(lives: list[Life], told: list[Told]) -> None:
     """A killed host's trees end although a child of it lives on and holds every descriptor that it had."""
-    for told in _live(hosts, odd.forked, tier):
-        told.check(-signal.SIGKILL)
-        assert told.said("outlived") == [{"said": "outlived", "left": []}]
-        assert told.left == []
+    assert len(lives) == len(told)
+    for life in told:
+        life.check(-signal.SIGKILL)
+        assert life.said("outlived") == [{"said": "outlived", "left": []}]
+        assert life.left == []

@@ -6,30 +6,18 @@ signal it.  The stranger writes down every signal that it receives, and its deat
 
 from __future__ import annotations
 
-import os
-
 import pytest
-from crash_tools import without
 from hostile_identity import OF_KEEPERS, SCENARIOS
-from hostile_lives import Hosts, Life
+from hostile_lives import Life, Told
 from hostile_tiers import TIERS, Promise, promises
 
 from lastword.supervisor import Containment
 
 BACKENDS = ("asyncio", "trio")
 
-EACH = [(name, tier) for name in SCENARIOS for tier in TIERS if name not in OF_KEEPERS or promises(tier, Promise.APART)]
 
-
-@pytest.fixture(autouse=True)
-def _root() -> None:
-    without(
-        "root", "a number that is had again", None if os.geteuid() == 0 else "a process namespace takes a privilege"
-    )
-
-
-def _check(hosts: Hosts, program: str, tier: Containment, scenario: str = "") -> None:
-    lives = (
+def _lives(program: str, tier: Containment, scenario: str = "") -> list[Life]:
+    return [
         Life(
             program=f"hostile_identity:{program}",
             tier=tier.name,
@@ -38,19 +26,31 @@ def _check(hosts: Hosts, program: str, tier: Containment, scenario: str = "") ->
             apart=True,
         )
         for backend in BACKENDS
-    )
-    for told in hosts.live(lives):
-        told.check(0)
-        assert told.left == []
+    ]
 
 
-@pytest.mark.parametrize(("scenario", "tier"), EACH, ids=lambda value: getattr(value, "name", value))
-def test_a_stranger_is_never_signalled(hosts: Hosts, scenario: str, tier: Containment) -> None:
+def _check(lives: list[Life], told: list[Told]) -> None:
+    assert len(lives) == len(told)
+    for life in told:
+        life.check(0)
+        assert (life.left, life.groups) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "lives",
+    [
+        pytest.param(_lives("play", tier, name), id=f"{name}-{tier.name}")
+        for name in SCENARIOS
+        for tier in TIERS
+        if name not in OF_KEEPERS or promises(tier, Promise.APART)
+    ],
+)
+def test_a_stranger_is_never_signalled(lives: list[Life], told: list[Told]) -> None:
     """A member of a job ends, a stranger has its number: stops, timeouts, sweeps and closing pass it by."""
-    _check(hosts, "play", tier, scenario)
+    _check(lives, told)
 
 
-@pytest.mark.parametrize("tier", TIERS, ids=lambda tier: tier.name)
-def test_c28_a_recycled_pid_is_not_signalled_after_a_restart(hosts: Hosts, tier: Containment) -> None:
+@pytest.mark.parametrize("lives", [pytest.param(_lives("restart", tier), id=tier.name) for tier in TIERS])
+def test_c28_a_recycled_pid_is_not_signalled_after_a_restart(lives: list[Life], told: list[Told]) -> None:
     """C28: what a record names is lost, and whoever has its numbers now is left alone."""
-    _check(hosts, "restart", tier)
+    _check(lives, told)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hostile_catalog import HOSTILE, Hostile
-from hostile_lives import Hosts, Life
+from hostile_lives import Life, Told
 
 JOBS = [job for job in HOSTILE if not (job.attacks or job.dies_of)]
 
@@ -12,15 +12,9 @@ JOBS = [job for job in HOSTILE if not (job.attacks or job.dies_of)]
 BY_UID = [job for job in JOBS if job.words[0] in ("daemon", "headless") or job.words == ("comets", "16")]
 
 
-@pytest.mark.parametrize(
-    ("hostile", "by_uid"),
-    [(job, False) for job in JOBS] + [(job, True) for job in BY_UID],
-    ids=lambda value: {False: "cgroup", True: "uid"}.get(value) if isinstance(value, bool) else str(value),
-)
-def test_a_pen_sees_who_is_in_it_and_ends_them(hosts: Hosts, hostile: Hostile, by_uid: bool) -> None:
-    """A job that nobody keeps outlives its host: each process of it is seen, and then none is left of it."""
+def _lives(hostile: Hostile, *, by_uid: bool) -> list[Life]:
     mode = "exit" if "exit" in hostile.endings else "stay"
-    told = hosts.one(
+    return [
         Life(
             program="hostile_host:abandon",
             tier="PROCESS_GROUP",
@@ -31,10 +25,21 @@ def test_a_pen_sees_who_is_in_it_and_ends_them(hosts: Hosts, hostile: Hostile, b
             empty_seconds=0.0,
             script={**hostile.script(), "mode": mode},
         )
-    )
-    told.check(0)
-    stays = mode == "stay"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("hostile", "lives"),
+    [
+        *(pytest.param(job, _lives(job, by_uid=False), id=f"{job}-cgroup") for job in JOBS),
+        *(pytest.param(job, _lives(job, by_uid=True), id=f"{job}-uid") for job in BY_UID),
+    ],
+)
+def test_a_pen_sees_who_is_in_it_and_ends_them(hostile: Hostile, lives: list[Life], told: list[Told]) -> None:
+    """A job that nobody keeps outlives its host: each process of it is seen, and then none is left of it."""
+    (life,) = told
+    life.check(0)
     if hostile.leaves is None:
-        assert told.left, told
+        assert life.left, life
     else:
-        assert len(told.left) == hostile.leaves + stays, told
+        assert len(life.left) == hostile.leaves + (lives[0].script["mode"] == "stay"), life

@@ -14,6 +14,7 @@ from lastword.supervisor import Containment
 EVERY_ENDING: Final = ("terminate", "kill", "timeout", "exit", "keep", "close", "keep close", "host")
 NO_EXIT: Final = ("terminate", "kill", "timeout", "close", "host")
 ONE_AT_A_TIME: Final = ("terminate", "kill", "timeout", "exit", "keep", "close", "host")
+FEW: Final = ("kill", "exit", "host")
 ONLY_EXIT: Final = ("exit", "keep", "keep close", "host")
 
 
@@ -26,6 +27,7 @@ class Hostile:
     - `in_group`: a process group holds it all.
     - `dies_of`: its leader ends itself by this signal, and not by an exit.
     - `attacks`: it signals who keeps it, so that must not be the host.
+    - `endings`: how it can end; `quick`: those of a short run, where not all.
     """
 
     words: tuple[str, ...]
@@ -36,6 +38,7 @@ class Hostile:
     attacks: bool = False
     endings: tuple[str, ...] = EVERY_ENDING
     processes: int | None = None
+    quick: tuple[str, ...] | None = None
 
     def __str__(self) -> str:
         return " ".join(self.words)
@@ -56,9 +59,9 @@ HOSTILE: Final = (
     Hostile(words=("daemon",)),
     Hostile(words=("nohup",), in_group=True),
     Hostile(words=("comets", "1"), leaves=None),
-    Hostile(words=("comets", "16"), leaves=None),
+    Hostile(words=("comets", "16"), leaves=None, quick=FEW),
     # Fewer fit into its pen than it would have: its forks fail, and go on failing.
-    Hostile(words=("bomb", "150"), leaves=None, processes=100, endings=ONE_AT_A_TIME),
+    Hostile(words=("bomb", "150"), leaves=None, processes=100, endings=ONE_AT_A_TIME, quick=FEW),
     Hostile(words=("deaf",), leaves=2, deaf=True),
     Hostile(words=("stopped_leader",), in_group=True, endings=NO_EXIT),
     Hostile(words=("stopped_child",)),

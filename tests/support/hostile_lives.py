@@ -9,8 +9,8 @@ import subprocess
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Generator, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Generator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -35,6 +35,7 @@ class Life:
     - `program`: "module:function", which is called with this in the host; `script` is its own matter.
     - `ordinary`: the host is of an ordinary user; else of whoever runs the tests.
     - `apart`: it makes a process namespace of its own, as root, and so is one's pen where there is no other.
+    - `promotes`: its folder has a program `setpriv` that runs as root, as `sudo` does.
     - `by_uid`: its pen is that user, also where a control group could be made.
     - `processes`: how many fit into its pen, where that can be bounded.
     - `seconds`: it is killed then; `empty_seconds`: how long after its end its pen is waited for to be empty.
@@ -48,6 +49,7 @@ class Life:
     ordinary: bool = False
     by_uid: bool = False
     apart: bool = False
+    promotes: bool = False
     processes: int | None = None
     seconds: float = 60.0
     empty_seconds: float = HOST_DEATH_SECONDS
@@ -119,30 +121,26 @@ class _Lane:
 class Hosts:
     """Lives, as many at once as there are lanes, each in a pen of its own."""
 
-    def __init__(self, lanes: list[_Lane]) -> None:
-        self._lanes = lanes
+    def __init__(self, lanes: list[_Lane], pool: ThreadPoolExecutor) -> None:
+        self._free = deque(lanes)
+        self._pool = pool
 
-    def live(self, lives: Iterable[Life]) -> list[Told]:
-        """Have them lived; what they have told is in their order."""
-        free = deque(self._lanes)
+    def begin(self, life: Life) -> Future[Told]:
+        """Have it lived as soon as there is a lane for it."""
+        return self._pool.submit(self._live, life)
 
-        def one(life: Life) -> Told:
-            lane = free.popleft()
-            try:
-                return _live(lane, life)
-            finally:
-                free.append(lane)
-
-        with ThreadPoolExecutor(len(self._lanes)) as lanes:
-            return list(lanes.map(one, lives))
-
-    def one(self, life: Life) -> Told:
-        """Have a single one lived."""
-        return self.live([life])[0]
+    def _live(self, life: Life) -> Told:
+        lane = self._free.popleft()
+        try:
+            return _live(lane, life)
+        finally:
+            self._free.append(lane)
 
 
 def _live(lane: _Lane, life: Life) -> Told:
     with _penned(life) as (pen, uid), _folder(uid) as folder:
+        if life.promotes:
+            _promote(folder)
         before = lane.errors.stat().st_size
         life = attrs.evolve(life, folder=str(folder), pen=pen.facts(), uid=uid)
         code = lane.live(life)
@@ -168,6 +166,12 @@ def _penned(life: Life) -> Generator[tuple[Pen, int | None]]:
     """A pen, and the user to become: None is to stay.  Where no group can be made, the user itself is the pen."""
     lack = "it is not wanted" if life.by_uid else cgroups_lack()
     may_change = os.geteuid() == 0
+    if life.promotes and not may_change:
+        lack = "this is another user"
+    if life.promotes:
+        without("root and a control group", "what root's processes do in an ordinary user's job", lack)
+    if life.apart:
+        without("root", "what takes a process namespace of one's own", None if may_change else "this is another user")
     uid = fresh_uid() if may_change and (life.ordinary or lack is not None) else None
     if lack is None:
         with cgroup_pen(processes=life.processes) as pen:
@@ -175,7 +179,7 @@ def _penned(life: Life) -> Generator[tuple[Pen, int | None]]:
                 pen.give_to(uid)
             yield pen, uid
         return
-    if life.apart and may_change:
+    if life.apart:
         yield NamespacePen(), None
         return
     without(
@@ -186,6 +190,13 @@ def _penned(life: Life) -> Generator[tuple[Pen, int | None]]:
     assert uid is not None
     with uid_pen(uid) as user:
         yield user, uid
+
+
+def _promote(folder: Path) -> None:
+    found = shutil.which("setpriv")
+    without("setpriv", "what root's processes do in an ordinary user's job", None if found else "it is not installed")
+    assert found is not None
+    Path(shutil.copy(found, folder / "setpriv")).chmod(0o4755)
 
 
 @contextmanager
@@ -218,6 +229,8 @@ def serving(folder: Path, lanes: int) -> Generator[Hosts]:
             )
             stack.enter_context(server)
             opened.append(_Lane(server, errors))
-        yield Hosts(opened)
+        with ThreadPoolExecutor(lanes) as pool:
+            yield Hosts(opened, pool)
+            pool.shutdown(cancel_futures=True)
         for lane in opened:
             lane.lines.close()

@@ -14,5 +14,8 @@ FULL_TIMEOUT_SECONDS = 900
 
 PROVE = (pytest.mark.prove, pytest.mark.timeout(FULL_TIMEOUT_SECONDS))
 
-# Of a test that takes `rounds`.
-SIZES = (ROUNDS, pytest.param(FULL_ROUNDS, marks=PROVE))
+# Backend, and whether of an ordinary user.  The second is the first's opposite in both, so that two rounds see each.
+TURNS = (("asyncio", True), ("trio", False), ("asyncio", False), ("trio", True))
+
+# Rounds and marks, of a short run and of a full one.
+SIZES = ((ROUNDS, ()), (FULL_ROUNDS, PROVE))

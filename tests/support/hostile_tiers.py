@@ -35,4 +35,3 @@ PROMISES = {
 def promises(tier: Containment, promise: Promise) -> bool:
     """Whether `tier` makes that promise."""
     return promise in PROMISES[tier]
-
