@@ -2,11 +2,16 @@
 
 The states, and what leads out of each:
 
-    STARTING  STARTED: to RUNNING.  FAILED, REFUSED, the end of the socket: to CLOSED, and `failure` says why.
+    STARTING  STARTED: to RUNNING.  FAILED, REFUSED, the shim's end: to CLOSED, and `failure` says why.
     RUNNING   ENDED: to KEPT where survivors are kept, else to CLOSED.  The end of the socket: to LOST.
     KEPT      EMPTIED: to CLOSED.  The end of the socket: to LOST.
     LOST      the shim is dead.  Swept, or nobody there to sweep: told, to CLOSED.
     CLOSED    nothing is held any more.
+
+Rules
+- The zygote that was asked for the shim is the one that sweeps after it, and no other.  Where that one is dead, the
+  shim's end of the socket is the only word of its end.
+- A shim that does not answer is continued, and killed when that did not help: by its zygote, or from here.
 """
 
 from __future__ import annotations
@@ -14,7 +19,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import signal
 import socket
+from collections.abc import Callable
 from enum import Enum
 from signal import Signals
 from typing import TYPE_CHECKING, Any, Final, final
@@ -32,6 +39,7 @@ from ._site import LaunchSite
 
 if TYPE_CHECKING:
     from ._contained import ContainedLauncher
+    from ._zygote import Zygote
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +48,9 @@ _MUTE_SECONDS: Final = 1.0
 
 # How long the zygote may take to sweep after a dead shim before nobody waits for its word.
 _SWEEP_SECONDS: Final = 3.0
+
+# How long a start may take whose zygote has died meanwhile: nobody is there to continue a shim that was stopped.
+_FORSAKEN_SECONDS: Final = 10.0
 
 
 class _State(Enum):
@@ -64,13 +75,14 @@ class ContainedChild:
         "_listener",
         "_ordered",
         "_output",
+        "_roused",
         "_shim",
-        "_shim_pidfd",
         "_site",
         "_spool",
         "_started",
         "_state",
         "_told",
+        "_zygote",
         "job",
     )
 
@@ -100,8 +112,9 @@ class ContainedChild:
         self._ordered = False
         self._told = False
         self._answer_due: Timer | None = None
+        self._zygote: Zygote | None = None
+        self._roused = False
         self._shim = 0
-        self._shim_pidfd = -1
         channel.setblocking(False)
         site.reactor.add(channel.fileno(), self._on_readable)
 
@@ -112,8 +125,16 @@ class ContainedChild:
         """Why it was not spawned; None where it was."""
         return self._failure
 
-    async def wait_started(self) -> None:
-        """Until the program has been executed, or could not be."""
+    @property
+    def zygote(self) -> Zygote | None:
+        """Which zygote was asked for its shim; None before that, and once it is dead."""
+        return self._zygote
+
+    async def wait_started(self, zygote: Zygote) -> None:
+        """Until the program has been executed, or could not be; `zygote` was asked for its shim."""
+        self._zygote = zygote
+        if not zygote.alive:
+            self.on_zygote_death(None)
         await self._started.wait()
 
     @property
@@ -182,15 +203,21 @@ class ContainedChild:
         if self._state is _State.LOST:
             self._finish_lost(proven=proven)
 
-    def on_zygote_death(self) -> None:
-        """Nobody will sweep after its shim; and that is the host's own child now, if the host adopts orphans."""
-        if self._state is _State.STARTING:
-            self._fail(lost_failure())
+    def on_zygote_death(self, failure: LaunchFailedError | None) -> None:
+        """Nobody will sweep after its shim.  A start goes on, if there is a shim: its end of the socket tells.
+
+        `failure`: there is none, and that is why.
+        """
+        self._zygote = None
+        if failure is not None:
+            self._fail(failure)
+        elif self._state is _State.STARTING:
+            if self._answer_due is None:
+                self._wait(_FORSAKEN_SECONDS, lambda: self._fail(lost_failure()))
+            else:  # that end is gone
+                self._fail(lost_failure())
         elif self._state is _State.LOST:
             self._finish_lost(proven=False)
-        elif self._shim and self._shim_pidfd < 0:
-            with contextlib.suppress(OSError):
-                self._shim_pidfd = os.pidfd_open(self._shim)
 
     # --- told by the shim ---------------------------------------------------------------------------------------------
 
@@ -222,6 +249,7 @@ class ContainedChild:
         match message:
             case (messages.STARTED, shim):
                 self._shim = shim
+                self._stop_waiting()
                 self._state = _State.RUNNING
                 self._started.set()
             case (messages.FAILED, *values):
@@ -253,6 +281,10 @@ class ContainedChild:
 
     def _on_ended(self, facts: Facts) -> None:
         self._stop_waiting()
+        if self._told:  # it was given up before that came, and cannot end twice
+            if not facts.keeps:
+                self._finish()
+            return
         self._told = True
         report = Report(
             status=to_exit_status(facts.status),
@@ -271,17 +303,21 @@ class ContainedChild:
 
     def _on_end(self) -> None:
         """The shim's end of the socket is gone, and it has not said that it was done."""
-        if self._state is _State.STARTING:
-            self._unwatch()
-            self._site.timers.call_after(_SWEEP_SECONDS, lambda: self._fail(lost_failure()))
-            return
         self._unwatch()
+        if self._zygote is not None:
+            self._zygote.rouse()  # who has killed the one may have stopped the other
+        if self._state is _State.STARTING:
+            if self._zygote is not None:
+                self._wait(_SWEEP_SECONDS, lambda: self._fail(lost_failure()))
+            else:
+                self._fail(lost_failure())
+            return
         self._state = _State.LOST
-        self._stop_waiting()
-        if self._shim_pidfd >= 0:
-            self._finish_lost(proven=False)
+        if self._zygote is not None:
+            self._wait(_SWEEP_SECONDS, lambda: self._finish_lost(proven=False))
         else:
-            self._answer_due = self._site.timers.call_after(_SWEEP_SECONDS, lambda: self._finish_lost(proven=False))
+            self._launcher.kill_group(self.job)
+            self._finish_lost(proven=False)
 
     def _finish_lost(self, *, proven: bool) -> None:
         if self._state is not _State.LOST:
@@ -304,7 +340,7 @@ class ContainedChild:
         if lost and not self._ordered:
             with contextlib.suppress(Exception):
                 header = read_header(self._output)
-                status = None if header is None else header.status
+                status = None if header is None or header.ended_by_host_death else header.status
         return Report(
             status=to_exit_status(status),
             signalled=frozenset(),
@@ -334,8 +370,43 @@ class ContainedChild:
             messages.send(self._channel, messages.encode(*message))
 
     def _await_answer(self, seconds: float) -> None:
+        self._wait(seconds, self._on_silence)
+
+    def _on_silence(self) -> None:
+        if self._zygote is not None:
+            self._zygote.kill_shim(self.job)
+        else:
+            self._rouse_or_kill()
+        if self._state in (_State.RUNNING, _State.KEPT):
+            self._await_answer(_MUTE_SECONDS)  # whoever was asked may have been stopped, or hear nothing
+
+    def _rouse_or_kill(self) -> None:
+        """Its zygote is dead, too: have the shim go on; the next time, end it."""
+        pidfd = -1
+        try:
+            pidfd = os.pidfd_open(self._shim)
+            self._read_all()
+            if self._state in (_State.RUNNING, _State.KEPT) and not self._has_hung_up():
+                # Its end of the socket is there, so it lived on after the number was looked up: it is the shim's.
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL if self._roused else signal.SIGCONT)
+                self._roused = True
+        except OSError:
+            pass  # it is dying
+        finally:
+            if pidfd >= 0:
+                os.close(pidfd)
+
+    def _has_hung_up(self) -> bool:
+        try:
+            return not self._channel.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    def _wait(self, seconds: float, callback: Callable[[], None]) -> None:
         self._stop_waiting()
-        self._answer_due = self._site.timers.call_after(seconds, lambda: self._launcher.note_mute(self))
+        self._answer_due = self._site.timers.call_after(seconds, callback)
 
     def _stop_waiting(self) -> None:
         if self._answer_due is not None:
@@ -351,5 +422,4 @@ class ContainedChild:
         self._stop_waiting()
         self._unwatch()
         self._channel.close()
-        orphan, self._shim_pidfd = self._shim_pidfd, -1
-        self._launcher.forget(self, orphan)
+        self._launcher.forget(self)

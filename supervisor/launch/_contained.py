@@ -15,19 +15,23 @@ import logging
 import os
 import secrets
 import socket
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any, Final, final
 
+import anyio
+
 from .._errors import ErrorCode, SupervisorError
 from .._limits import Containment
+from ..shim import _exec
 from ..shim import _messages as messages
-from ..shim._cgroup import remove_tree
+from ..shim._cgroup import JobCgroup, remove_tree
 from ..shim._exec import Spec
 from ..shim._proc import umask_of_self
 from ._child import ContainedChild
-from ._failure import setup_failure
+from ._failure import keeper_failure, setup_failure
 from ._launcher import Child, LaunchSpec, Listener, Wishes
-from ._site import KEEPERS_LOCK, LaunchSite
+from ._site import GROUP_PREFIX, KEEPERS_LOCK, LaunchSite
 from ._stdin import open_stdin
 from ._zygote import Zygote
 
@@ -36,8 +40,13 @@ logger = logging.getLogger(__name__)
 # What an idle zygote needs to leave is a millisecond; one whose shims fight on has had the supervisor's whole closing.
 _LEAVING_SECONDS: Final = 2.0
 
+_LOOK_SECONDS: Final = 0.005
+
 # A start takes milliseconds; the first one, which brings the zygote, some tens of them.
 _PATIENCE_SECONDS: Final = 1.0
+
+# What has not become a zygote by then will not.
+_BIRTH_SECONDS: Final = 10.0
 
 _RESOURCES: Final = {
     "open_files": "RLIMIT_NOFILE",
@@ -54,7 +63,7 @@ class ContainedLauncher:
     def __init__(self, site: LaunchSite, *, cgroup: str | None = None) -> None:
         """`cgroup` is a directory of control groups that was delegated to us; None: the subreaper tier."""
         self._site = site
-        self._cgroup = None if cgroup is None else f"{cgroup}/lastword-{secrets.token_hex(8)}"
+        self._cgroup = None if cgroup is None else f"{cgroup}/{GROUP_PREFIX}{secrets.token_hex(8)}"
         self._zygote: Zygote | None = None
         self._children: dict[int, ContainedChild] = {}
         self._orphans: set[int] = set()
@@ -88,17 +97,14 @@ class ContainedLauncher:
         except OSError as error:
             raise setup_failure("resources", error.errno or 0) from None
         try:
-            try:
-                await self._request(spec, child, theirs)
-            except OSError as error:
-                raise setup_failure("resources", error.errno or 0) from None
-            finally:
-                theirs.close()
-            rousing = self._site.timers.call_after(_PATIENCE_SECONDS, self._rouse)
-            try:
-                await child.wait_started()
-            finally:
-                rousing.cancel()
+            with self._impatient():
+                try:
+                    zygote = await self._request(spec, child, theirs)
+                except OSError as error:
+                    raise setup_failure("resources", error.errno or 0) from None
+                finally:
+                    theirs.close()
+                await child.wait_started(zygote)
         except BaseException:
             child.abandon()
             raise
@@ -112,10 +118,12 @@ class ContainedLauncher:
         zygote, self._zygote = self._zygote, None
         if zygote is not None:
             await zygote.aclose(_LEAVING_SECONDS)
+        with anyio.move_on_after(_LEAVING_SECONDS):
+            # Not so only after a zygote was killed; and of a control group nobody tells.
+            while self._orphans or not (self._cgroup is None or remove_tree(self._cgroup)):  # noqa: ASYNC110
+                await anyio.sleep(_LOOK_SECONDS)
         for orphan in tuple(self._orphans):
             self._reap(orphan)
-        if self._cgroup is not None:
-            remove_tree(self._cgroup)
 
     def _new_child(self, spec: LaunchSpec, listener: Listener) -> tuple[ContainedChild, socket.socket]:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -129,23 +137,24 @@ class ContainedLauncher:
         self._children[child.job] = child
         return child, theirs
 
-    async def _request(self, spec: LaunchSpec, child: ContainedChild, theirs: socket.socket) -> None:
-        """Have the zygote fork a shim for `child`.  Raises OSError: none was."""
+    async def _request(self, spec: LaunchSpec, child: ContainedChild, theirs: socket.socket) -> Zygote:
+        """Have a zygote fork a shim for `child`.  Raises OSError and `LaunchFailedError`: none was."""
         with contextlib.ExitStack() as stack:
-            cwd = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            cwd = _base_folder(spec)
             stack.callback(os.close, cwd)
             stdin = open_stdin(spec.stdin)
             stack.callback(os.close, stdin)
             message = messages.encode(messages.START, child.job, self._job_spec(spec, child.job).values())
-            for last in (False, True):
+            while True:
+                zygote = self._living_zygote()
                 try:
-                    await self._living_zygote().request(message, (theirs.fileno(), cwd, stdin))
+                    await zygote.request(child.job, message, (theirs.fileno(), cwd, stdin))
                 except BrokenPipeError:
                     # It had died before it was asked, so nothing has come of it: the next one is.
-                    if last:
-                        raise
+                    if not zygote.ready:
+                        raise keeper_failure(zygote.refused) from None
                 else:
-                    return
+                    return zygote
 
     def _living_zygote(self) -> Zygote:
         if self._zygote is None or not self._zygote.alive:
@@ -154,18 +163,36 @@ class ContainedLauncher:
                     Path(self._cgroup).mkdir(mode=0o700)
             site = self._site
             folder = str(site.folder) if site.temporary else None
-            self._zygote = Zygote(
-                site.reactor,
-                (str(site.folder / KEEPERS_LOCK), folder, self._cgroup),
-                self._on_message,
-                self._on_zygote_death,
-            )
+            try:
+                self._zygote = Zygote(
+                    site.reactor,
+                    (str(site.folder / KEEPERS_LOCK), folder, self._cgroup),
+                    self._on_message,
+                    self._on_zygote_death,
+                    self._on_orphan,
+                )
+            except OSError as error:
+                raise keeper_failure(error.errno) from None
         return self._zygote
 
-    def _rouse(self) -> None:
-        """A start that takes so long may wait for a zygote that some job has stopped."""
-        if self._zygote is not None:
-            self._zygote.rouse()
+    @contextlib.contextmanager
+    def _impatient(self) -> Generator[None]:
+        """What takes so long may wait for a zygote that some job has stopped, or for one that is none."""
+        timers = self._site.timers
+        hopeless = timers.now() + _BIRTH_SECONDS
+
+        def hurry() -> None:
+            waiting.append(timers.call_after(_PATIENCE_SECONDS, hurry))
+            if self._zygote is not None:
+                self._zygote.rouse()
+                if timers.now() >= hopeless and not self._zygote.ready:
+                    self._zygote.give_up()
+
+        waiting = [timers.call_after(_PATIENCE_SECONDS, hurry)]
+        try:
+            yield
+        finally:
+            waiting[-1].cancel()
 
     def _job_spec(self, spec: LaunchSpec, job: int) -> Spec:
         given = spec.resources
@@ -200,25 +227,26 @@ class ContainedLauncher:
                 logger.error("the zygote has told something that is not understood")
 
     def _on_zygote_death(self, zygote: Zygote) -> None:
-        if self._zygote is not zygote:
-            return  # closing: it has left as it was asked to
-        logger.error("the zygote has died; running processes are kept on, and the next start brings a new one")
+        if zygote.ready:
+            logger.error("the zygote has died; running processes are kept on, and the next start brings a new one")
         for child in tuple(self._children.values()):
-            child.on_zygote_death()
+            if child.zygote is zygote:
+                child.on_zygote_death(None if zygote.ready else keeper_failure(zygote.refused))
 
-    def note_mute(self, child: ContainedChild) -> None:
-        """`child`'s shim does not answer: have it killed, and what it holds swept."""
-        if self._zygote is not None and self._zygote.alive:
-            self._zygote.kill_shim(child.job)
-        else:
-            child.on_zygote_death()
+    def kill_group(self, job: int) -> None:
+        """Nobody is left to sweep after a shim: what is in its control group, if it has one, is killed."""
+        if self._cgroup is not None:
+            with contextlib.suppress(OSError):
+                JobCgroup(f"{self._cgroup}/{job}").kill()
 
-    def forget(self, child: ContainedChild, orphan: int) -> None:
-        """`child` holds nothing any more; `orphan` is its shim's pidfd where the host may have adopted that, or -1."""
+    def forget(self, child: ContainedChild) -> None:
+        """`child` holds nothing any more."""
         self._children.pop(child.job, None)
-        if orphan >= 0:
-            self._orphans.add(orphan)
-            self._site.reactor.add(orphan, lambda: self._reap(orphan))
+
+    def _on_orphan(self, pidfd: int) -> None:
+        """A shim whose zygote has died is a child of this process now."""
+        self._orphans.add(pidfd)
+        self._site.reactor.add(pidfd, lambda: self._reap(pidfd))
 
     def _reap(self, orphan: int) -> None:
         self._orphans.discard(orphan)
@@ -226,3 +254,14 @@ class ContainedLauncher:
         with contextlib.suppress(ChildProcessError):  # somebody else had adopted it
             os.waitid(os.P_PIDFD, orphan, os.WEXITED | os.WNOHANG)
         os.close(orphan)
+
+
+def _base_folder(spec: LaunchSpec) -> int:
+    """Where the job's working directory is counted from: the host's own.  Raises OSError, `LaunchFailedError`."""
+    flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+    try:
+        return os.open(".", flags)
+    except PermissionError as error:
+        if spec.cwd is not None and os.path.isabs(spec.cwd):  # noqa: PTH117 -- a word, not a place to be looked at
+            return os.open("/", flags)
+        raise setup_failure(_exec.CWD, error.errno or 0) from None

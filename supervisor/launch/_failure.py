@@ -17,7 +17,12 @@ from .._errors import SpawnFailureKind
 from ..shim import _exec
 from ._launcher import LaunchFailedError, LaunchSpec
 
-_RESOURCES: Final = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.ENOBUFS})
+_RESOURCES: Final = frozenset(
+    {
+        *(errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.ENOBUFS),
+        errno.ETOOMANYREFS,  # of descriptors that are on their way to others, a user may have as many as may be open
+    }
+)
 
 _MESSAGES: Final[dict[SpawnFailureKind, str]] = {
     "cwd": "the working directory does not exist, is no directory, or may not be entered",
@@ -35,6 +40,12 @@ _SETTINGS: Final = {
     _exec.NICE: "the niceness could not be set; only a privileged program may lower it",
     _exec.CGROUP: "the job could not join its control group",
 }
+
+
+_KEEPER: Final = (
+    "the Python program that keeps processes could not be started: sys.executable must be an interpreter that has this "
+    "program's standard library; put that right and try again"
+)
 
 
 def launch_failure(error: OSError, spec: LaunchSpec) -> LaunchFailedError:
@@ -61,8 +72,15 @@ def lost_failure() -> LaunchFailedError:
     return LaunchFailedError("other", None, "its keeper was killed while it was being started; try again")
 
 
+def keeper_failure(number: int | None) -> LaunchFailedError:
+    """What starts the processes' keepers could not be started itself, or could not go on (errno `number`)."""
+    if number in _RESOURCES:
+        return _failure("resources", number)
+    return _failure("other", number, _KEEPER)
+
+
 def _failure(kind: SpawnFailureKind, number: int | None, message: str | None = None) -> LaunchFailedError:
-    name = errno.errorcode.get(number or 0, "unknown error")
+    name = "no error number" if number is None else errno.errorcode.get(number, "unknown error")
     return LaunchFailedError(kind, number, f"{message or _MESSAGES[kind]} ({name})")
 
 

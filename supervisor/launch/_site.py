@@ -14,8 +14,11 @@ from .._timers import Timers
 if TYPE_CHECKING:
     from ._launcher import Launcher
 
+GROUP_PREFIX: Final = "lastword-"
+"""How the name of a supervisor's own control group begins; 16 hexadecimal digits follow."""
+
 KEEPERS_LOCK: Final = "shims.lock"
-"""The file in a supervisor's folder that shims hold for as long as they live."""
+"""The file in a supervisor's folder that shims hold for as long as they live; in it, ended by NUL, their groups."""
 
 
 @final

@@ -147,6 +147,7 @@ def spawn(spec: Spec, cgroup: JobCgroup | None, cwd: int, stdin: int, output: in
 
 def _become(spec: Spec, cgroup: JobCgroup | None, cwd: int, stdin: int, output: int, telling: int) -> NoReturn:
     step, found = CGROUP, False
+    starved = marshal.dumps(Failure(LIMITS, errno.ENOMEM, False).values())  # now: later there may be no room for it
     try:
         if cgroup is not None:
             cgroup.join()
@@ -186,10 +187,14 @@ def _become(spec: Spec, cgroup: JobCgroup | None, cwd: int, stdin: int, output: 
                 number = errno.EACCES
     except OSError as error:
         number = error.errno or 0
+    except ValueError:  # all that is refused of a limit: it may not be raised
+        number = errno.EPERM
     except BaseException:  # an address space too small to raise anything better
         number = errno.ENOMEM
     try:
         os.write(telling, marshal.dumps(Failure(step, number, found).values()))
+    except BaseException:
+        os.write(telling, starved)
     finally:
         os._exit(127)
 

@@ -4,7 +4,7 @@
                      START job, values of `Spec`              a shim is forked; with its socket, its cwd and stdin
                      KILL job                                 its shim does not answer: SIGKILL
                      LEAVE                                    the host lives on and needs it no more; the last one
-    zygote -> host   READY                                    it was configured
+    zygote -> host   READY errno                              it was configured, or (not 0) could not be: it leaves
                      REFUSED job, errno                       no shim could be forked
                      GONE job, proven                         its shim has ended; what it left is swept
     host -> shim     STOP mode, grace      ARM total      SEAL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 
 TYPE_CHECKING = False  # `typing` would cost the zygote's start
@@ -36,6 +37,12 @@ def stat_of(pid: int) -> Stat | None:
     return Stat(state.decode(), int(parent), int(group))
 
 
+def name_of(pid: int) -> bytes:
+    """What `pid` calls itself, as /proc/<pid>/stat has it; b"" where there is no such process."""
+    data = _read(f"/proc/{pid}/stat")
+    return data[data.find(b"(") + 1 : data.rfind(b")")]
+
+
 def handles(pid: int, number: int) -> bool:
     """Whether `pid` could live through the signal: it catches or ignores it.  True where that cannot be told."""
     data = _read(f"/proc/{pid}/status")
@@ -44,11 +51,14 @@ def handles(pid: int, number: int) -> bool:
 
 
 def umask_of_self() -> int:
-    """This process's umask.  The system call can only tell it by changing it, for all threads."""
-    for line in _read("/proc/self/status").splitlines():
+    """This process's umask.  The system call can only tell it by changing it, for all threads.
+
+    Raises OSError where it cannot be looked up: a guess could open somebody's files to all.
+    """
+    for line in _contents("/proc/self/status").splitlines():
         if line.startswith(b"Umask:"):
             return int(line[6:], 8)
-    return 0o022
+    raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))  # before Linux 4.7
 
 
 def children_finder() -> Callable[[int], list[int]]:
@@ -64,6 +74,26 @@ def children_finder() -> Callable[[int], list[int]]:
     return lambda parent: parents.get(parent, [])
 
 
+def own_children() -> list[int]:
+    """This process's children, zombies too.  Raises OSError where they cannot be listed: then nobody knows."""
+    own = os.getpid()
+    try:
+        threads = os.listdir(f"/proc/{own}/task")  # noqa: PTH208 -- no pathlib here
+        return [int(pid) for thread in threads for pid in _contents(f"/proc/{own}/task/{thread}/children").split()]
+    except FileNotFoundError:
+        pass  # this kernel has no such lists
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 -- no pathlib here
+    return [pid for pid in pids if _parent_of(pid) == own]
+
+
+def _parent_of(pid: int) -> int | None:
+    try:
+        data = _contents(f"/proc/{pid}/stat")
+    except (FileNotFoundError, ProcessLookupError):
+        return None  # it is gone
+    return int(data[data.rindex(b")") + 2 :].split(maxsplit=2)[1])
+
+
 def _listed_children(pid: int) -> list[int]:
     found: list[int] = []
     for thread in _numbers(f"/proc/{pid}/task"):  # a child belongs to the thread that has forked it
@@ -77,17 +107,19 @@ def _numbers(folder: str) -> Iterator[int]:
 
 
 def _read(path: str) -> bytes:
-    """All of a file of /proc, b"" where it is not there (any more)."""
+    """All of a file of /proc, b"" where it is not there (any more), or cannot be read."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return _contents(path)
     except OSError:
         return b""
+
+
+def _contents(path: str) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         pieces: list[bytes] = []
         while piece := os.read(descriptor, 1 << 16):
             pieces.append(piece)
         return b"".join(pieces)
-    except OSError:
-        return b""
     finally:
         os.close(descriptor)

@@ -47,8 +47,14 @@ def run(spec: Spec, channel: socket.socket, host: int, cwd: int, stdin: int) -> 
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
         signal.signal(number, signal.SIG_IGN)
     os.setsid()
-    prepare(b"lastword-shim")
-    shim = Shim(spec, channel, host)
+    try:
+        prepare(b"lastword-shim")
+        shim = Shim(spec, channel, host)
+    except OSError as error:
+        messages.send(
+            channel, messages.encode(messages.FAILED, *Failure("resources", error.errno or 0, False).values())
+        )
+        return
     try:
         if shim.start(cwd, stdin):
             shim.serve()
@@ -132,6 +138,7 @@ class Shim:
 
     def destroy(self) -> None:
         """Something unforeseen: no process is left behind, whatever it was."""
+        self._forced = True
         while True:
             with contextlib.suppress(Exception):
                 if self._cgroup is not None:

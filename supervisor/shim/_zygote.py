@@ -6,7 +6,7 @@ Who dies when
                    and goes a moment before the host itself has.
     a shim         its orphans become the zygote's children (it is their next subreaper): SIGKILL to every child that is
                    no live shim, until one scan shows only live shims.  Only this process reaps them, so that scan is
-                   the proof, and the host is told.
+                   the proof, and the host is told.  A scan that fails shows nothing.
     the zygote     shims and jobs go on; the host makes a new one for its next start.
 
 It holds a shared lock for as long as it lives, and so do its shims: who gets the exclusive one knows that all are gone.
@@ -24,7 +24,7 @@ import socket
 
 from . import _messages as messages
 from . import _proc, _shim
-from ._cgroup import remove_tree
+from ._cgroup import JobCgroup, remove_tree
 from ._exec import Spec
 from ._loop import Loop, Timer
 
@@ -41,6 +41,9 @@ _DYING_SECONDS = 1.0
 # How often shims that do not leave a dead host are looked after.
 _LATE_SECONDS = 0.5
 
+# When what the host had no room for is told again.
+_UNTOLD_SECONDS = 0.02
+
 # Who is there then was refused us, or is stuck in the kernel: told as unproven.
 _SWEEP_BOUND_SECONDS = 1.0
 
@@ -54,10 +57,17 @@ def main(channel: int, host: int) -> None:
     os.umask(0o077)
     os.set_inheritable(channel, False)
     os.set_inheritable(host, False)
-    _shim.prepare(b"lastword-zygote")
+    control = socket.socket(fileno=channel)
+    control.setblocking(False)
+    try:
+        _shim.prepare(b"lastword-zygote")
+        zygote = Zygote(control, host)
+    except OSError as error:
+        messages.send(control, messages.encode(messages.READY, error.errno))
+        return
     gc.disable()  # nothing here makes cycles, and a collection would un-share every shim's memory
     gc.freeze()
-    Zygote(socket.socket(fileno=channel), host).serve()
+    zygote.serve()
 
 
 class Zygote:
@@ -68,6 +78,7 @@ class Zygote:
         self._host = host
         self._loop = Loop(self._on_child)
         self._shims: dict[int, int] = {}  # pid to job
+        self._groups: dict[int, str] = {}  # job to control group
         self._doomed: set[int] = set()  # shims that were sent SIGKILL
         self._gone: list[int] = []  # jobs whose shim has died, not swept yet
         self._killed: set[int] = set()
@@ -77,6 +88,7 @@ class Zygote:
         self._cgroup: str | None = None
         self._heard = True  # the host is still there to be told
         self._dismissed = False
+        self._untold: list[bytes] = []
 
     def serve(self) -> None:
         """Until there is nothing left to do."""
@@ -92,6 +104,10 @@ class Zygote:
         try:
             message, descriptors = messages.receive(self._channel)
         except BlockingIOError:
+            return
+        except messages.TruncatedError as error:
+            if error.label[:1] == (messages.START,):
+                self._tell(messages.REFUSED, error.label[1], error.errno)
             return
         except OSError:
             message, descriptors = None, []
@@ -141,10 +157,18 @@ class Zygote:
         self._sweep()
 
     def _configure(self, lock: str, folder: str | None, cgroup: str | None) -> None:
+        try:
+            descriptor = os.open(lock, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            # Who holds it alone is taking over from a host that has died, and that is ours.
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            if cgroup is not None:  # for who comes after all of us were killed
+                os.write(descriptor, os.fsencode(cgroup) + b"\0")
+        except OSError as error:
+            self._tell(messages.READY, error.errno)
+            self._loop.stop()
+            return
         self._folder, self._cgroup = folder, cgroup
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        # Who holds it alone is taking over from a host that has died, and that is ours.
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        self._tell(messages.READY, 0)
 
     def _start(self, job: int, spec: Spec, descriptors: list[int]) -> None:
         try:
@@ -162,6 +186,8 @@ class Zygote:
                 os._exit(1)
             os._exit(0)
         self._shims[pid] = job
+        if spec.cgroup is not None:
+            self._groups[job] = spec.cgroup
 
     def _on_child(self) -> None:
         with contextlib.suppress(ChildProcessError):
@@ -170,7 +196,8 @@ class Zygote:
                 if pid == 0:
                     break
                 if os.WIFSTOPPED(status):
-                    os.kill(pid, signal.SIGCONT)  # by its job, most likely; who is swept dies all the same
+                    with contextlib.suppress(PermissionError):  # an orphan of somebody else's
+                        os.kill(pid, signal.SIGCONT)  # by its job, most likely; who is swept dies all the same
                     continue
                 self._killed.discard(pid)
                 self._doomed.discard(pid)
@@ -185,13 +212,13 @@ class Zygote:
             return
         now = self._loop.now()
         self._sweep_end = self._sweep_end or now + _SWEEP_BOUND_SECONDS
-        orphans = [pid for pid in _proc.children_finder()(os.getpid()) if pid not in self._shims]
-        for pid in orphans:
-            if pid not in self._killed:
-                self._killed.add(pid)
-                with contextlib.suppress(OSError):  # refused: it stays, and the end tells
-                    os.kill(pid, signal.SIGKILL)
-        if (orphans or self._doomed) and now < self._sweep_end:
+        groups = {job: JobCgroup(self._groups[job]) for job in self._gone if job in self._groups}
+        for group in groups.values():
+            with contextlib.suppress(OSError):  # what it could not do is done one by one
+                group.kill()
+        clear = self._kill_orphans()
+        left = not clear or any(group.populated() for group in groups.values())
+        if (left or self._doomed) and now < self._sweep_end:
             if self._again is None:
                 self._again = self._loop.call_after(_SWEEP_SECONDS, self._look_again)
             return
@@ -199,8 +226,25 @@ class Zygote:
         self._doomed.clear()
         gone, self._gone = self._gone, []
         for job in gone:
-            self._tell(messages.GONE, job, not orphans)
+            empty = job not in groups or not groups[job].populated()
+            if job in groups:
+                groups[job].remove()
+                del self._groups[job]
+            self._tell(messages.GONE, job, clear and empty)
         self._leave_if_done()
+
+    def _kill_orphans(self) -> bool:
+        """Send SIGKILL to every child that is no live shim; whether there certainly was none."""
+        try:
+            orphans = [pid for pid in _proc.own_children() if pid not in self._shims]
+        except OSError:
+            return False
+        for pid in orphans:
+            if pid not in self._killed:
+                self._killed.add(pid)
+                with contextlib.suppress(OSError):  # refused: it stays, and the end tells
+                    os.kill(pid, signal.SIGKILL)
+        return not orphans
 
     def _look_again(self) -> None:
         self._again = None
@@ -211,9 +255,21 @@ class Zygote:
             self._loop.stop()
 
     def _tell(self, *message: object) -> None:
-        if self._heard:
-            with contextlib.suppress(OSError):  # a host that is gone is told of by its end of the socket
-                messages.send(self._channel, messages.encode(*message))
+        self._untold.append(messages.encode(*message))
+        if len(self._untold) == 1:
+            self._tell_rest()
+
+    def _tell_rest(self) -> None:
+        while self._heard and self._untold:
+            try:
+                messages.send(self._channel, self._untold[0])
+            except BlockingIOError:  # the host does not read now
+                self._loop.call_after(_UNTOLD_SECONDS, self._tell_rest)
+                return
+            except OSError:  # it is gone, which its end of the socket tells
+                break
+            del self._untold[0]
+        self._untold.clear()
 
 
 def _has_ended(process: int) -> bool:
