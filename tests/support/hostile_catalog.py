@@ -14,7 +14,7 @@ from lastword.supervisor import Containment
 EVERY_ENDING: Final = ("terminate", "kill", "timeout", "exit", "keep", "close", "keep close", "host")
 NO_EXIT: Final = ("terminate", "kill", "timeout", "close", "host")
 ONE_AT_A_TIME: Final = ("terminate", "kill", "timeout", "exit", "keep", "close", "host")
-FEW: Final = ("kill", "exit", "host")
+FEW: Final = ("exit", "host")
 ONLY_EXIT: Final = ("exit", "keep", "keep close", "host")
 
 

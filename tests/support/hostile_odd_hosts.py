@@ -305,6 +305,7 @@ def many_descriptors(life: Life) -> None:
         await process.wait_output(0)
         pids = (await process.read_output()).data.split()
         assert len(pids) == 2
+        await _until(lambda: Path(f"/proc/{int(pids[0])}/comm").read_text() == "sleep\n")  # it was forked, and executes
         for pid in pids:
             assert _descriptors(int(pid)) == ["0", "1", "2"]
         for started in (*others, process):

@@ -30,7 +30,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 
@@ -109,6 +109,8 @@ def _threads_live(pid: int) -> bool:
 class Pen(ABC):
     """See the module.  It can be told to another program as JSON (`facts`, `pen_of`)."""
 
+    look_again_seconds: ClassVar[float] = 0.002
+
     @abstractmethod
     def facts(self) -> dict[str, Any]:
         """Itself, for `pen_of`."""
@@ -145,7 +147,7 @@ class Pen(ABC):
         while not self.is_empty():
             if time.monotonic() > end:
                 return False
-            time.sleep(0.002)
+            time.sleep(self.look_again_seconds)
         return True
 
     def close(self) -> None:
@@ -205,6 +207,7 @@ class UidPen(Pen):
     """Everything that runs as `uid`.  Entering is dropping to it, which whoever starts the host does."""
 
     uid: int
+    look_again_seconds: ClassVar[float] = 0.05  # each look is a program
 
     def facts(self) -> dict[str, Any]:
         return {"uid": self.uid}
