@@ -32,7 +32,8 @@ from .._timers import Timer
 from ..output import SpoolState, read_header, to_fault
 from ..shim import _messages as messages
 from ..shim._exec import Failure
-from ..shim._keeper import KILL_SECONDS, Facts
+from ..shim._facts import Facts
+from ..shim._keeper import KILL_SECONDS
 from ._failure import lost_failure, setup_failure
 from ._launcher import LaunchFailedError, LaunchSpec, Listener, Report, StopMode, to_exit_status
 from ._site import LaunchSite

@@ -15,7 +15,8 @@ from typing import Final, final
 from .._reactor import Reactor
 from .._timers import Timers
 from ..output import SpoolState
-from ..shim._keeper import Facts, Keeper
+from ..shim._facts import Facts
+from ..shim._keeper import Keeper
 from ..shim._ring import RingWriter
 from ._launcher import LaunchSpec, Listener, Report, StopMode, to_exit_status
 from ._leader import Leader

@@ -21,120 +21,19 @@ Rules
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
-import struct
-import termios
 from enum import Enum
+
+from ._drain import Drain
+from ._facts import Facts
 
 TYPE_CHECKING = False  # `typing` would cost the zygote's start
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Protocol
 
+    from ._ports import Descriptors, Listener, Timer, Timers, Tree
     from ._ring import RingWriter
-
-    class Timer(Protocol):
-        """One call that is due."""
-
-        def cancel(self) -> None:
-            """Do not call."""
-            ...
-
-    class Timers(Protocol):
-        """Calls that are due."""
-
-        def now(self) -> float:
-            """Monotonic seconds."""
-            ...
-
-        def call_after(self, seconds: float, callback: Callable[[], None], /) -> Timer:
-            """Call `callback` in so many seconds."""
-            ...
-
-    class Descriptors(Protocol):
-        """Calls when a descriptor is readable."""
-
-        def add(self, descriptor: int, callback: Callable[[], None], /) -> None:
-            """Call `callback` whenever it is."""
-            ...
-
-        def remove(self, descriptor: int, /) -> None:
-            """Call no more."""
-            ...
-
-    class Tree(Protocol):
-        """A leader and whoever else belongs to the job."""
-
-        @property
-        def proves(self) -> bool:
-            """Whether `left() == 0` is a proof."""
-            ...
-
-        @property
-        def look_again_seconds(self) -> float:
-            """How often `left` is to be asked while something is being ended."""
-            ...
-
-        @property
-        def refused(self) -> int | None:
-            """The errno of a signal that somebody other than the leader could not be sent."""
-            ...
-
-        @property
-        def ended(self) -> bool:
-            """Whether the leader has ended, as far as was looked."""
-            ...
-
-        @property
-        def status(self) -> int | None:
-            """The leader's wait status; None while it lives, and where somebody else has taken it."""
-            ...
-
-        def reap(self) -> None:
-            """Look who has ended."""
-            ...
-
-        def left(self) -> int:
-            """How many live processes there are beside the leader."""
-            ...
-
-        def may_answer(self, number: int, /) -> bool:
-            """Whether the leader could live through `number`."""
-            ...
-
-        def interrupt(self) -> None:
-            """SIGINT as by Ctrl-C.  Raises OSError."""
-            ...
-
-        def signal(self, number: int, /) -> None:
-            """`number` to all.  Raises OSError where the leader lives and may not be signalled."""
-            ...
-
-        def forget_refusals(self) -> None:
-            """A new order begins."""
-            ...
-
-    class Listener(Protocol):
-        """Who is told."""
-
-        def grew(self, total: int, /) -> None:
-            """There is output up to `total`."""
-            ...
-
-        def ended(self, facts: Facts, /) -> None:
-            """The leader is dead, the output sealed, the tree ended as far as could be; told once."""
-            ...
-
-        def stuck(self, errno: int | None, /) -> None:
-            """An order did not end the tree by the kill deadline."""
-            ...
-
-        def emptied(self) -> None:
-            """After `ended` or a seal: nothing is left, nothing is held."""
-            ...
-
 
 INTERRUPT, TERMINATE, STOP_KILL = "interrupt", "terminate", "kill"
 """The modes of a stop; the values of `StopMode`."""
@@ -149,45 +48,6 @@ SURVIVOR_GRACE_SECONDS = 0.5
 
 # From SIGKILL on: the kernel needs milliseconds, unless something is stuck in a device.
 KILL_SECONDS = 1.0
-
-# How often the pipe is read before others get their turn.
-_READS = 8
-
-
-class Facts:
-    """What a keeper saw; see `launch.Report`."""
-
-    __slots__ = ("in_time", "keeps", "output_open", "proven", "signalled", "status", "survivors")
-
-    def __init__(
-        self,
-        status: int | None,
-        signalled: tuple[int, ...],
-        in_time: bool,
-        survivors: int,
-        output_open: bool,
-        proven: bool,
-        keeps: bool,
-    ) -> None:
-        self.status = status
-        self.signalled = signalled
-        self.in_time = in_time
-        self.survivors = survivors
-        self.output_open = output_open
-        self.proven = proven
-        self.keeps = keeps
-
-    def values(self) -> tuple[int | None, tuple[int, ...], bool, int, bool, bool, bool]:
-        """The arguments that make it again."""
-        return (
-            self.status,
-            self.signalled,
-            self.in_time,
-            self.survivors,
-            self.output_open,
-            self.proven,
-            self.keeps,
-        )
 
 
 class _Phase(Enum):
@@ -216,13 +76,10 @@ class Keeper:
     ) -> None:
         """Own `pipe` (non-blocking) from here on; `keep`: survivors of a leader that ends by itself are kept."""
         self._tree = tree
-        self._pipe: int | None = pipe
         self._ring = ring
         self._listener = listener
         self._keep = keep
-        self._descriptors = descriptors
         self._timers = timers
-        self._buffer = buffer
         self._phase = _Phase.RUNNING
         self._sealed = False
         self._order: str | None = None  # TERMINATE or STOP_KILL
@@ -239,7 +96,7 @@ class Keeper:
         self._end_at = 0.0
         self._timer: Timer | None = None
         self._drain_end: Timer | None = None
-        descriptors.add(pipe, self._on_output)
+        self._drain = Drain(pipe, ring, descriptors, buffer, self._on_output)
 
     # --- what is asked ------------------------------------------------------------------------------------------------
 
@@ -297,7 +154,7 @@ class Keeper:
     def close(self) -> None:
         """Let go of everything."""
         self._cancel_timers()
-        self._close_pipe()
+        self._drain.close()
         self._ring.close()
         self._phase = _Phase.CLOSED
 
@@ -368,7 +225,7 @@ class Keeper:
             return
         self._survivors = self._tree.left()
         self._phase = _Phase.DRAINING
-        if self._pipe is None:
+        if not self._drain.open:
             self._on_drained()
             return
         self._drain_end = self._timers.call_after(DRAIN_SECONDS, self._on_drained)
@@ -385,7 +242,7 @@ class Keeper:
 
     def _on_drained(self) -> None:
         self._cancel_timers()
-        self._output_open = self._pipe is not None
+        self._output_open = self._drain.open
         if self._keep or not self._tree.left():
             self._finish()
             return
@@ -447,7 +304,7 @@ class Keeper:
             self._take_waiting()
         if self._order is not None:
             self._survivors = self._tree.left()
-            self._output_open = self._pipe is not None
+            self._output_open = self._drain.open
         if keeps:
             self._phase = _Phase.KEPT
             self._tell(keeps=True)
@@ -506,60 +363,22 @@ class Keeper:
     # --- output -------------------------------------------------------------------------------------------------------
 
     def _on_output(self) -> None:
-        taken = 0
-        for _ in range(_READS):
-            count = self._take()
-            taken += max(count, 0)
-            if count < len(self._buffer):  # empty by now, or at its end
-                break
-        if taken and not self._sealed:
-            self._ring.publish()
-            self._listener.grew(self._ring.total)
-            self._heard_at = self._timers.now()
-        if self._pipe is None:
+        if self._drain.take():
+            self._note_output()
+        if not self._drain.open:
             if self._phase is _Phase.DRAINING:
                 self._on_drained()
             else:
                 self._look_for_kept()
 
-    def _take(self) -> int:
-        """Read once; the count, 0 at end of file, -1 where nothing is there now."""
-        if self._pipe is None:
-            return -1
-        try:
-            count = os.readv(self._pipe, [self._buffer])
-        except (BlockingIOError, InterruptedError):
-            return -1
-        except OSError:
-            count = 0
-        if count == 0:
-            self._close_pipe()
-        elif not self._sealed:
-            self._ring.append(self._buffer[:count])
-        return count
-
     def _take_waiting(self) -> None:
-        """Take what is in the pipe now, which the leader may have written; a survivor may go on for ever."""
-        if self._pipe is None:
-            return
-        waiting = struct.unpack("i", fcntl.ioctl(self._pipe, termios.FIONREAD, b"\0\0\0\0"))[0]
-        taken = False
-        while waiting > 0:
-            count = self._take()
-            if count <= 0:
-                break
-            taken = True
-            waiting -= count
-        if taken:
-            self._ring.publish()
-            self._listener.grew(self._ring.total)
-        self._take()  # most often this is the end of file, and nothing has to be waited for
+        if self._drain.take_waiting():
+            self._note_output()
 
-    def _close_pipe(self) -> None:
-        if self._pipe is not None:
-            self._descriptors.remove(self._pipe)
-            os.close(self._pipe)
-            self._pipe = None
+    def _note_output(self) -> None:
+        if not self._sealed:
+            self._heard_at = self._timers.now()
+            self._listener.grew(self._ring.total)
 
     # --- small acts ---------------------------------------------------------------------------------------------------
 

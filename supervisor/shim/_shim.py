@@ -21,7 +21,8 @@ import socket
 from . import _messages as messages
 from ._cgroup import JobCgroup
 from ._exec import Failure, SpawnError, Spec, spawn
-from ._keeper import Facts, Keeper
+from ._facts import Facts
+from ._keeper import Keeper
 from ._loop import Loop
 from ._ring import RingWriter
 from ._tree import SubreaperTree

@@ -7,6 +7,8 @@ Theory of operation
   until the leader is reaped: one call, that the kernel makes atomic against forks.
 - Deeper ones are reached by a descriptor (pidfd).  A number that is read from /proc may be a stranger's an instant
   later, so the parent is read again after the descriptor was opened, and the parent must still be its own.
+- Whose parent dies of the signal meanwhile has moved, and is not found below it: so it is looked again until nobody
+  new was found.  Each is sent it once.
 - SIGKILL needs no depth: whom the dead leave behind become our children, and are next.  Each is sent it once: a process
   that took it and lives on is stuck in the kernel, and one that it was refused for will not be had by insisting.
 - Where the job has a control group, its kill is atomic against forks, and `populated 0` is a second proof.
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 
 # Each generation costs a descriptor while the ones below it are signalled; whoever is deeper is left to SIGKILL.
 _DEPTH = 100
+
+# How often who is new is looked for, for one signal; a tree that grows so fast is ended by SIGKILL.
+_LOOKS = 10
 
 
 class SubreaperTree:
@@ -109,7 +114,12 @@ class SubreaperTree:
                 self._signal_group(number)
             except OSError as refused:
                 error = refused
-        self._signal_below(os.getpid(), number, _proc.children_finder(), None, 0)
+        sent: set[int] = set()
+        for look in range(_LOOKS):
+            before = len(sent)
+            self._signal_below(os.getpid(), number, _proc.children_finder(), None, 0, sent)
+            if look > 0 and len(sent) == before:
+                break
         if error is not None:
             raise error
 
@@ -144,9 +154,18 @@ class SubreaperTree:
             raise error
 
     def _signal_below(
-        self, parent: int, number: int, children_of: Callable[[int], list[int]], held: int | None, depth: int
+        self,
+        parent: int,
+        number: int,
+        children_of: Callable[[int], list[int]],
+        held: int | None,
+        depth: int,
+        sent: set[int],
     ) -> None:
-        """Send `number` to the children of `parent` and below; `held` is its descriptor, None for ourselves."""
+        """Send `number` to the children of `parent` and below; `held` is its descriptor, None for ourselves.
+
+        Not to those in `sent`, which the others join.
+        """
         for pid in children_of(parent):
             try:
                 descriptor = os.pidfd_open(pid)
@@ -159,10 +178,11 @@ class SubreaperTree:
                 if found is None or not found.live or found.parent != parent or not (held is None or _lives(held)):
                     continue
                 # The leader's group has had it already.
-                if found.group != self._leader or self.ended:
+                if (found.group != self._leader or self.ended) and pid not in sent:
+                    sent.add(pid)
                     self._signal_one(descriptor, number)
                 if depth < _DEPTH:
-                    self._signal_below(pid, number, children_of, descriptor, depth + 1)
+                    self._signal_below(pid, number, children_of, descriptor, depth + 1, sent)
             finally:
                 os.close(descriptor)
 

@@ -28,6 +28,7 @@ from lastword.supervisor import (
     Supervisor,
     SupervisorError,
 )
+from lastword.supervisor._outcome import StopCause
 
 pytestmark = pytest.mark.usefixtures("each_tier")
 
@@ -220,19 +221,22 @@ async def test_a_timeout_escalates() -> None:
 async def test_an_end_before_the_timeout_is_an_exit() -> None:
     """The timer of a process that has ended does nothing."""
     async with supervising() as supervisor:
-        process = await supervisor.start("exit 2", owner=OWNER, timeout=0.2)
+        process = await supervisor.start("exit 2", owner=OWNER, timeout=3600.0)
+        timer = process._job._timeout
+        assert timer is not None
         assert (await process.wait()).state is S.EXITED
-        other = await supervisor.start("sleep 0.5", owner=OWNER)
-        assert (await other.wait()).exit_code == 0
-        assert process.outcome is not None
-        assert process.outcome.exit_code == 2
+        assert not timer.waits
 
 
 async def test_the_first_cause_is_told() -> None:
     """A timeout that falls into the grace of a stop does not change what the stop was."""
     async with supervising() as supervisor:
-        process = await ready(supervisor, IGNORES_TERM, timeout=0.2)
-        outcome = await process.stop(grace=0.5)
+        process = await ready(supervisor, IGNORES_TERM)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: process.stop(grace=3600.0))
+            await anyio.wait_all_tasks_blocked()
+            process._job.request(StopCause.TIMEOUT)  # as its timer does
+            outcome = await process.stop(StopMode.KILL)
         assert outcome is not None
         assert (outcome.state, outcome.reason) == (S.KILLED, R.KILLED)
 
