@@ -259,9 +259,9 @@ async def _until(condition: Callable[[], bool]) -> None:
             await anyio.sleep(0.005)
 
 
-def _descriptors(pid: int | str = "self") -> list[str]:
-    """The numbers of a process's descriptors; of this one's, the folder that is read is one."""
-    return sorted(path.name for path in Path(f"/proc/{pid}/fd").iterdir())
+def _descriptors() -> list[str]:
+    """The numbers of this process's descriptors; the folder that is read is one."""
+    return sorted(path.name for path in Path("/proc/self/fd").iterdir())
 
 
 def _zombies() -> list[str]:
@@ -307,7 +307,8 @@ def many_descriptors(life: Life) -> None:
         assert len(pids) == 2
         await _until(lambda: Path(f"/proc/{int(pids[0])}/comm").read_text() == "sleep\n")  # it was forked, and executes
         for pid in pids:
-            assert _descriptors(int(pid)) == ["0", "1", "2"]
+            held = {path.name: str(path.readlink()) for path in Path(f"/proc/{int(pid)}/fd").iterdir()}
+            assert sorted(held) == ["0", "1", "2"], held
         for started in (*others, process):
             await started.stop()
 
