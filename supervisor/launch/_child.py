@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # Beyond the deadline by which a shim answers a stop: then it is stopped or stuck itself.
-_MUTE_SECONDS: Final = 1.0
+_MUTE_SECONDS: Final = 1.5
 
 # How long the zygote may take to sweep after a dead shim before nobody waits for its word.
 _SWEEP_SECONDS: Final = 3.0
@@ -374,6 +374,9 @@ class ContainedChild:
         self._wait(seconds, self._on_silence)
 
     def _on_silence(self) -> None:
+        self._read_all()
+        if self._answer_due is None:
+            return  # it had answered, and a host that was busy had not read that yet
         if self._zygote is not None:
             self._zygote.kill_shim(self.job)
         else:
