@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 _MUTE_SECONDS: Final = 1.5
 
 # How long the zygote may take to sweep after a dead shim before nobody waits for its word.
-_SWEEP_SECONDS: Final = 3.0
+_SWEEP_SECONDS: Final = 6.0
 
 # How long a start may take whose zygote has died meanwhile: nobody is there to continue a shim that was stopped.
 _FORSAKEN_SECONDS: Final = 10.0

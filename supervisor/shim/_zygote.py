@@ -45,7 +45,7 @@ _LATE_SECONDS = 0.5
 _UNTOLD_SECONDS = 0.02
 
 # Who is there then was refused us, or is stuck in the kernel: told as unproven.
-_SWEEP_BOUND_SECONDS = 1.0
+_SWEEP_BOUND_SECONDS = 3.0
 
 
 def main(channel: int, host: int) -> None:

@@ -1,6 +1,7 @@
 """What every test here relies on: temporary files of its own, and a host that does not ignore Ctrl-C.
 
-Modules that say `pytestmark = pytest.mark.usefixtures("each_tier")` run once for each way of holding processes.
+Modules that say `pytestmark = pytest.mark.usefixtures("each_tier")` run once for each way of holding processes, and
+with "each_contained_tier" once for each that has shims.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import supervising
+from shim_ground import Stations
 
 from lastword.supervisor import Containment
 
@@ -40,3 +42,17 @@ def each_tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     containment: Containment = request.param
     monkeypatch.setattr(supervising, "tier", containment)
     return containment
+
+
+@pytest.fixture(params=[Containment.SUBREAPER, Containment.CGROUP], ids=lambda containment: containment.name.lower())
+def each_contained_tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Containment:
+    """As `each_tier`, for the tiers whose processes are kept by shims."""
+    containment: Containment = request.param
+    monkeypatch.setattr(supervising, "tier", containment)
+    return containment
+
+
+@pytest.fixture
+def stations(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Stations:
+    """Where zygotes and shims can be held."""
+    return Stations(tmp_path_factory.mktemp("stations"), monkeypatch)

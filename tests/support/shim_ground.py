@@ -1,0 +1,177 @@
+"""Zygotes and shims for tests: who they are, how they are held at a station, and what must not be left of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from supervising import alive, until
+
+from lastword.supervisor import Process
+from lastword.supervisor.launch import _zygote
+from lastword.supervisor.output import read_header
+
+QUIET = "</dev/null >/dev/null 2>&1"
+
+# What the zygote runs, with stations: who comes to one whose gate is there says its pid, and waits until it is gone.
+# (Not at a FIFO: a process that is stopped and continued would have to open it anew.)
+_STATIONS = """
+import os, sys, time
+sys.path.insert(0, sys.argv[1])
+from shim import _shim, _zygote
+
+def at(station):
+    gate = f"{folder!s}/{{station}}"
+    if os.path.exists(gate):
+        with open(gate + ".new", "w") as file:
+            file.write(str(os.getpid()))
+        os.rename(gate + ".new", gate + ".pid")
+        while os.path.exists(gate):
+            time.sleep(0.001)
+
+def between(before, act, after):
+    def held(*arguments):
+        at(before)
+        result = act(*arguments)
+        at(after)
+        return result
+    return held
+
+_zygote.Zygote._start = between("asked", _zygote.Zygote._start, "forked")
+_zygote.Zygote._configure = between("configuring", _zygote.Zygote._configure, "configured")
+_shim.run = between("born", _shim.run, "dying")
+_shim.spawn = between("spawning", _shim.spawn, "spawned")
+{more}
+_zygote.main(int(sys.argv[2]), int(sys.argv[3]))
+"""
+
+
+class Station:
+    """A place at which a zygote or a shim is held."""
+
+    def __init__(self, gate: Path) -> None:
+        """It is open; `close` it before somebody comes."""
+        self._gate = gate
+
+    def close(self) -> None:
+        """Who comes from now on is held."""
+        self._gate.with_suffix(".pid").unlink(missing_ok=True)
+        self._gate.touch()
+
+    async def arrival(self) -> int:
+        """Until somebody is held; the pid."""
+        told = self._gate.with_suffix(".pid")
+        await until(told.exists)
+        return int(told.read_text())
+
+    def open(self) -> None:
+        """Let it go on, and everybody after it."""
+        self._gate.unlink()
+
+
+class Stations:
+    """The stations of the supervisors that are opened while the fixture lasts."""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        """The gates are files in `folder`."""
+        self._folder = folder
+        self._patch = patch
+        self.build()
+
+    def build(self, more: str = "") -> None:
+        """Have every zygote that is started from now on stop at the stations, and execute `more` before it serves."""
+        self._patch.setattr(_zygote, "_BOOTSTRAP", _STATIONS.format(folder=self._folder, more=more))
+
+    def __getitem__(self, name: str) -> Station:
+        """asked, forked, configuring, configured: of the zygote; born, spawning, spawned, dying: of a shim."""
+        return Station(self._folder / name)
+
+
+def parent_of(pid: int) -> int:
+    """Of a process that is there."""
+    return psutil.Process(pid).ppid()
+
+
+def name_of(pid: int) -> str:
+    """What it calls itself."""
+    return Path(f"/proc/{pid}/comm").read_text().strip()
+
+
+async def pids_of(process: Process, count: int = 1) -> list[int]:
+    """The numbers that the job has written, one to a line, once there are `count`."""
+    while len(words := (await process.read_output()).data.split(b"\n")[:-1]) < count:
+        chunk = await process.read_output()
+        assert not chunk.ended, chunk
+        if chunk.data.count(b"\n") < count:
+            await process.wait_output(chunk.total)
+    return [int(word) for word in words[:count]]
+
+
+def shim_of(leader: int) -> int:
+    """The shim whose job that process leads."""
+    shim = parent_of(leader)
+    assert name_of(shim) == "lastword-shim"
+    return shim
+
+
+def zygote_of(shim: int) -> int:
+    """The zygote that has forked it."""
+    zygote = parent_of(shim)
+    assert name_of(zygote) == "lastword-zygote"
+    return zygote
+
+
+def group_of(pid: int) -> Path | None:
+    """The job's control group that the process is in; None where it is in none of a job's."""
+    own = next(line[3:] for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines() if line[:3] == "0::")
+    if "/lastword-" not in own:
+        return None
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        root, point = before.split()[3:5]
+        if after.startswith("cgroup2 ") and Path(own).is_relative_to(root):
+            return Path(point) / Path(own).relative_to(root)
+    raise AssertionError(own)
+
+
+async def all_gone(*pids: int) -> None:
+    """Until none of them lives; bounded by the caller."""
+    await until(lambda: not any(map(alive, pids)))
+
+
+async def status_noted(folder: Path, process: Process) -> None:
+    """Until the shim has written how the leader ended."""
+
+    def noted() -> bool:
+        header = read_header(folder / "output" / process.handle)
+        return header is not None and header.status is not None
+
+    await until(noted)
+
+
+@contextmanager
+def stopped(pid: int) -> Generator[None]:
+    """SIGSTOP it for the block."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether it is, now."""
+    return psutil.Process(pid).status() == psutil.STATUS_STOPPED
+
+
+def cpu_seconds(pid: int) -> float:
+    """What it has used so far."""
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
