@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from crash_sizes import report
-from hostile_catalog import HOSTILE, Hostile, check, wide
+from hostile_catalog import HOSTILE, Hostile, check, is_late, wide
 from hostile_lives import Life, Told
 from hostile_sizes import FULL_ROUNDS, FULL_WIDE, PROVE, ROUNDS, TURNS, WIDE
 from hostile_tiers import CONTAINED, TIERS, Promise, promises
@@ -62,8 +62,11 @@ def _nobody_escapes(hostile: Hostile, tier: Containment, told: list[Told]) -> No
     for life in told:
         wanted = life.life.script["endings"]
         ended = life.said("ended")
+        late = False  # and then it may be in the way of the next endings, too
         for line in ended:
-            check(hostile, tier, line)
+            late = late or (hostile.storm and is_late(line))
+            if not late:
+                check(hostile, tier, line)
         life.check(-signal.SIGKILL if "host" in wanted else 0)
         assert sorted(line["ending"] for line in ended) == sorted(set(wanted) - {"host"}), "not every ending was tried"
         assert life.said("closed") == [{"said": "closed", "helpers": []}], "a helper outlives its supervisor"

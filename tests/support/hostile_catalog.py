@@ -13,7 +13,7 @@ from lastword.supervisor import Containment
 # How a job can end.  "timeout" comes at any moment of its beginning; "host" is SIGKILL of the host, and comes last.
 EVERY_ENDING: Final = ("terminate", "kill", "timeout", "exit", "keep", "close", "keep close", "host")
 NO_EXIT: Final = ("terminate", "kill", "timeout", "close", "host")
-ONE_AT_A_TIME: Final = ("terminate", "kill", "timeout", "exit", "keep", "close", "host")
+ONE_AT_A_TIME: Final = ("terminate", "kill", "timeout", "exit", "close", "host")
 FEW: Final = ("exit", "host")
 ONLY_EXIT: Final = ("exit", "keep", "keep close", "host")
 
@@ -27,6 +27,7 @@ class Hostile:
     - `in_group`: a process group holds it all.
     - `dies_of`: its leader ends itself by this signal, and not by an exit.
     - `attacks`: it signals who keeps it, so that must not be the host.
+    - `storm`: it can outlast the kill deadline on a busy machine; then that must be said, and it ends all the same.
     - `endings`: how it can end; `quick`: those of a short run, where not all.
     """
 
@@ -38,6 +39,7 @@ class Hostile:
     attacks: bool = False
     endings: tuple[str, ...] = EVERY_ENDING
     processes: int | None = None
+    storm: bool = False
     quick: tuple[str, ...] | None = None
 
     def __str__(self) -> str:
@@ -61,7 +63,7 @@ HOSTILE: Final = (
     Hostile(words=("comets", "1"), leaves=None),
     Hostile(words=("comets", "16"), leaves=None, quick=FEW),
     # Fewer fit into its pen than it would have: its forks fail, and go on failing.
-    Hostile(words=("bomb", "150"), leaves=None, processes=100, endings=ONE_AT_A_TIME, quick=FEW),
+    Hostile(words=("bomb", "150"), leaves=None, processes=100, endings=ONE_AT_A_TIME, quick=FEW, storm=True),
     Hostile(words=("deaf",), leaves=2, deaf=True),
     Hostile(words=("stopped_leader",), in_group=True, endings=NO_EXIT),
     Hostile(words=("stopped_child",)),
@@ -76,6 +78,12 @@ HOSTILE: Final = (
     Hostile(words=("attack", "parent"), attacks=True),
     Hostile(words=("attack", "grandparent"), attacks=True),
 )
+
+
+def is_late(told: dict[str, Any]) -> bool:
+    """Whether the outcome claims nothing: the tree was not seen to end in time."""
+    unproven = told.get("proven") is False and (told["state"] == "EXITED" or "teardown_failed" in told["diagnostic"])
+    return unproven or "teardown_failed" in told.get("error", "")
 
 
 def check(hostile: Hostile, tier: Containment, told: dict[str, Any]) -> None:
