@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._renderer import TextRenderer as TextRenderer
 from ._ring import OutputChunk as OutputChunk
 from ._ring import OutputFault as OutputFault
 from ._ring import SpoolState as SpoolState

@@ -1,36 +1,27 @@
 """Output as text that can be shown: to a model, in a log, on a terminal that must not obey it.
 
-Pure functions, linear in their input.  The order matters: decode, resolve lines as a terminal would (CR goes back to
-the line's start and is overwritten; CR LF is one line end), strip escape sequences, make visible what is left of
-control and bidirectional characters.  Raw bytes are always available beside it, so nothing here has to be undone.
+Rules
+- Pure, linear in the data, and never an exception.  The raw bytes are always there beside it, so nothing that is done
+  here has to be undone.
+- No control character is left but newline and tab, and no surrogate: any JSON can hold it.
+- A view's view is the same text.
 """
 
 from __future__ import annotations
 
-import re
-from typing import final
+from typing import Final, final
 
 import attrs
-from wcwidth import strip_sequences
 
-# Part of a chunk that does not decode before it is called binary: text in an old encoding has a few bad bytes, an
-# image or archive has about a third.
-_BINARY_SHARE = 0.10
+from ._renderer import Lines
+from ._visible import find_hidden
 
-# What moves or clears within a line: CR, and "erase in line" (to its right; all of it), which progress bars write
-# beside a CR.  After erasing all, a terminal stays in its column; here the line starts anew, or the padding alone would
-# make the work quadratic.
-_LINE_CONTROL = re.compile(r"\r|\x1b\[([02]?)K")
+# Of the characters that it decodes to, how many may be no UTF-8 before data is called binary.  Texts in one of the
+# European 8-bit encodings have less, while what is compressed has more than a third and programs have NULs.
+_BINARY_SHARE: Final = 0.10
 
-# Bidirectional controls can make shown text read as other text (CVE-2021-42574).
-_BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-
-_VISIBLE: dict[int, str] = {
-    **{code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\t\n"},  # the control pictures block
-    0x7F: "\u2421",
-    **{code: f"\\x{code:02x}" for code in range(0x80, 0xA0)},
-    **{ord(char): f"\\u{ord(char):04x}" for char in _BIDI},
-}
+# A chunk may begin within a character: that many bytes of it at most.
+_CUT_BYTES: Final = 3
 
 
 @final
@@ -47,43 +38,24 @@ def view_text(data: bytes) -> TextView:
     """`data` as text.  Never raises; bytes that are not UTF-8 become U+FFFD."""
     decoded = data.decode("utf-8", errors="replace")
     bad = decoded.count("\ufffd") - data.count(b"\xef\xbf\xbd")
-    binary = b"\0" in data or bad > len(decoded) * _BINARY_SHARE
-    text = _show(decoded)
-    return TextView(text=text, binary=binary, normalized=bad > 0 or text != decoded)
+    text = _render(decoded)
+    return TextView(text=text, binary=_is_binary(data, bad, len(decoded)), normalized=bad > 0 or text != decoded)
 
 
-def _show(text: str) -> str:
-    if text.isascii() and text.isprintable():
-        return text
-    lines = [_resolve_line(line) for line in text.split("\n")]
-    return "\n".join(lines).translate(_VISIBLE)
+def _is_binary(data: bytes, bad: int, characters: int) -> bool:
+    """As git and grep have it: a NUL; or too little of it decodes, what a cut has left of a character not counted."""
+    if b"\0" in data:
+        return True
+    cut = 0
+    while cut < _CUT_BYTES and data[cut : cut + 1] and data[cut] & 0xC0 == 0x80:
+        cut += 1
+    return bad - cut > characters * _BINARY_SHARE
 
 
-def _resolve_line(line: str) -> str:
-    """`line` as a terminal would leave it, its escape sequences gone."""
-    line = line.removesuffix("\r")
-    if "\r" not in line and "\x1b" not in line:
-        return line
-    cells: list[str] = []
-    column = 0
-    start = 0
-    for control in _LINE_CONTROL.finditer(line):
-        column = _write(cells, column, line[start : control.start()])
-        start = control.end()
-        if control[0] == "\r":
-            column = 0
-        elif control[1] == "2":
-            cells.clear()
-            column = 0
-        else:
-            del cells[column:]
-    _write(cells, column, line[start:])
-    return "".join(cells)
-
-
-def _write(cells: list[str], column: int, text: str) -> int:
-    """Overwrite `cells` from `column` with `text`; the column after it."""
-    if text:
-        text = strip_sequences(text)
-        cells[column : column + len(text)] = text
-    return column + len(text)
+def _render(text: str) -> str:
+    # What a program writes to a terminal has no more than its line ends, most of the time.
+    for plain in (text, text.replace("\r\n", "\n")):
+        if find_hidden(plain) < 0:
+            return plain
+    lines = Lines()
+    return lines.feed(text) + lines.finish()
