@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
+import subprocess
+import sys
+import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 import pytest
+from own_cgroups import STRANGER, need_root
 from supervising import alive, until
 
 from lastword.supervisor import Process
@@ -175,3 +180,52 @@ def cpu_seconds(pid: int) -> float:
     """What it has used so far."""
     times = psutil.Process(pid).cpu_times()
     return float(times.user + times.system)
+
+
+_REACHING = (
+    "import os, sys; from hostile_reach import open_to_everybody; open_to_everybody(); "
+    "os.execvp(sys.argv[1], sys.argv[1:])"
+)
+
+
+def as_stranger(*, inside: Path | None = None) -> tuple[str, ...]:
+    """The beginning of a command that runs the rest as nobody with no privileges; `inside` a control group."""
+    need_root("what a host without privileges meets")
+    enter = () if inside is None else ("sh", "-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"', str(inside))
+    return (
+        *enter,
+        sys.executable,
+        "-c",
+        _REACHING,
+        "setpriv",
+        f"--reuid={STRANGER}",
+        f"--regid={STRANGER}",
+        "--clear-groups",
+        "--inh-caps=-all",
+    )
+
+
+def run_as_stranger(program: str, *arguments: str, inside: Path | None = None) -> str:
+    """The last line that a Python program prints that runs so, with the support of the tests at hand.
+
+    A line "kill 123" has that process ended: by root, as somebody else would.
+    """
+    folder = Path(tempfile.mkdtemp(dir="/var/tmp", prefix="lastword-test-"))
+    os.chown(folder, STRANGER, STRANGER)
+    with subprocess.Popen(
+        [*as_stranger(inside=inside), sys.executable, "-c", program, *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd="/",
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parent), "TMPDIR": str(folder)},
+    ) as host:
+        try:
+            assert host.stdout is not None
+            line = ""
+            for line in host.stdout:
+                if line.startswith("kill "):
+                    os.kill(int(line[5:]), signal.SIGKILL)
+            assert host.wait(timeout=60) == 0, line
+        finally:
+            shutil.rmtree(folder)
+    return line
