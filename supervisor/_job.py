@@ -287,10 +287,19 @@ class Job:
             self._watchers.discard(event)
 
     async def _stop_survivors(self, mode: StopMode, grace: float) -> None:
-        if self._child is not None and self._child.holds_survivors:
+        if self._child is None or not self._child.holds_survivors:
+            return
+        failures_before = self._stopping.failures
+        event = anyio.Event()
+        self._watchers.add(event)
+        try:
             self._child.stop(mode, grace)
-            if mode is not StopMode.INTERRUPT:
-                await self._emptied.wait()
+            if mode is not StopMode.INTERRUPT and not self._emptied.is_set():
+                await event.wait()
+        finally:
+            self._watchers.discard(event)
+        if self._stopping.failures != failures_before:
+            raise self._stopping.error()
 
     def request(self, cause: StopCause, grace: float | None = None) -> None:
         """Order a stop; the first cause that ends a process for certain is what is told.  Harmless at any time."""
@@ -381,6 +390,9 @@ class Job:
     def stuck(self, errno: int | None) -> None:
         """See `Listener.stuck`: a caller's stop raises and the process goes on; where nobody asked, it has failed."""
         self._stopping.failed(errno)
+        if self._report is not None:  # who is left after the last word changes nothing of it
+            self._wake(self._watchers)
+            return
         if self._stopping.asked and self._verdict is None and not self._works.closing:
             self._stopping.not_delivered()
             self._wake(self._watchers)
@@ -392,6 +404,7 @@ class Job:
     def emptied(self) -> None:
         """See `Listener.emptied`."""
         self._emptied.set()
+        self._wake(self._watchers)
 
     # --- the last word ------------------------------------------------------------------------------------------------
 

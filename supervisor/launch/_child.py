@@ -324,6 +324,8 @@ class ContainedChild:
         if self._state is not _State.LOST:
             return
         if self._told:
+            if not proven:
+                self._listener.stuck(None)  # nobody can say that a stop has reached them all
             self._finish()
             return
         self._told = True

@@ -283,9 +283,7 @@ class Keeper:
         self._arm(self._tree.look_again_seconds, self._sweep)
 
     def _on_sweep_late(self) -> None:
-        if self._sealed:
-            return
-        if self._order is None:
+        if self._order is None and not self._sealed:
             self._tell(keeps=True)  # the last word of a leader that ended by itself does not wait for ever
         else:
             self._listener.stuck(self._refused or self._tree.refused)

@@ -28,6 +28,7 @@ from ._ring import RingWriter
 from ._tree import SubreaperTree
 
 # include/uapi/linux/prctl.h
+_PR_SET_DUMPABLE = 4
 _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -36,11 +37,15 @@ _BUFFER_BYTES = 64 * 1024
 
 
 def prepare(name: bytes) -> None:
-    """Make this process a subreaper of that name (15 bytes at most, for `ps`).  Raises OSError."""
+    """Make this process a subreaper of that name (15 bytes at most, for `ps`).  Raises OSError.
+
+    No other process of the user can trace it then, nor read its memory: it holds every job's environment for a moment.
+    """
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     if prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
     prctl(_PR_SET_NAME, name, 0, 0, 0)
+    prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def run(spec: Spec, channel: socket.socket, host: int, cwd: int, stdin: int) -> None:

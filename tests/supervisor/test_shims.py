@@ -17,6 +17,7 @@ from shim_ground import (
     Stations,
     all_gone,
     group_of,
+    name_of,
     parent_of,
     pids_of,
     shim_of,
@@ -157,6 +158,7 @@ async def test_killed_while_a_stop_waits(mode: StopMode) -> None:
         process = await supervisor.start(f"echo $$; {DEAF_APART}; trap '' TERM INT; echo deaf; wait", owner=OWNER)
         await wait_for_output(process, b"deaf\n")
         leader, child = await pids_of(process, 2)
+        await until(lambda: name_of(child) == "sleep")  # before that it is a fork that may not be deaf yet
         shim = shim_of(leader)
         outcomes: list[Outcome | None] = []
 

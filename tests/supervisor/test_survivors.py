@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from supervising import OWNER, alive, output_of, supervising, until, wait_for_output
 
 from lastword.notifier import ProcessState
-from lastword.supervisor import Limits, QuotaExceededError
+from lastword.supervisor import Limits, Process, QuotaExceededError, StopMode, TeardownFailedError
 from lastword.supervisor.launch import _leader
 
 pytestmark = pytest.mark.usefixtures("each_tier")
@@ -23,6 +24,11 @@ def _no_exact_signals(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 QUIET = "</dev/null >/dev/null 2>&1"
+
+
+def _is_released(process: Process) -> bool:
+    """Whether the last survivor's end has come to be known: a keeper outside of the host tells a moment after it."""
+    return process._job.released  # pyright: ignore[reportPrivateUsage]  # nobody else may know
 
 
 async def _pids(process: Any) -> list[int]:
@@ -147,7 +153,7 @@ async def test_kept_survivors_that_are_gone_do_not_keep_their_record(gone: bool)
         (pid,) = await _pids(keeping)
         if gone:
             os.kill(pid, signal.SIGKILL)
-            await until(lambda: not alive(pid))
+            await until(lambda: _is_released(keeping))
         other = await supervisor.start("echo x", owner=OWNER, output_limit=32)
         await other.wait()
         assert supervisor.list(OWNER) == ([other] if gone else [keeping])
@@ -162,5 +168,31 @@ async def test_admission_evicts_what_kept_survivors_that_are_gone() -> None:
         with pytest.raises(QuotaExceededError):
             await supervisor.start("true", owner=OWNER)
         os.kill(pid, signal.SIGKILL)
-        await until(lambda: not alive(pid))
+        await until(lambda: _is_released(keeping))
         await (await supervisor.start("true", owner=OWNER)).wait()
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, None])
+async def test_a_stop_that_does_not_reach_all_survivors_raises(
+    number: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its keeper tells once the deadline has passed; the last word stays what it was, and a later stop may work."""
+    async with supervising() as supervisor:
+        process = await supervisor.start(f"sleep 300 {QUIET} & echo $!; exit 3", owner=OWNER, survivors="keep")
+        outcome = await process.wait()
+        job = process._job  # pyright: ignore[reportPrivateUsage]  # stands in for a keeper whose order was refused
+        child = job._child  # pyright: ignore[reportPrivateUsage]
+        with monkeypatch.context() as patch:
+
+            def refused(*_: object) -> bool:
+                job.stuck(number)
+                return True
+
+            patch.setattr(type(child), "stop", refused)
+            with pytest.raises(TeardownFailedError) as caught:
+                await process.stop(StopMode.KILL)
+        assert caught.value.errno == number
+        assert process.outcome is outcome
+        assert await process.stop() is outcome
+        (pid,) = await _pids(process)
+        assert not alive(pid)
