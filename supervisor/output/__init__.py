@@ -12,3 +12,4 @@ from ._ring import read_ring as read_ring
 from ._ring import to_fault as to_fault
 from ._text import TextView as TextView
 from ._text import view_text as view_text
+from ._visible import make_visible as make_visible
