@@ -138,9 +138,12 @@ class Shim:
     def tell_fault(self) -> None:
         """Tell the host where this program went wrong: lines of its own code, no value of anybody's."""
         with contextlib.suppress(Exception):
+            import sys
             import traceback
 
-            self._tell(messages.FAULT, traceback.format_exc())
+            kind, _, trace = sys.exc_info()
+            # Not the error's own text: that may hold a path, an argument or output.
+            self._tell(messages.FAULT, "".join(traceback.format_tb(trace)) + (kind.__name__ if kind else ""))
 
     def destroy(self) -> None:
         """Something unforeseen: no process is left behind, whatever it was."""
