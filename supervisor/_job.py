@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import final
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from ..notifier import ProcessState
 from ..notifier._crashpoints import CrashPoint, reached
@@ -33,6 +34,7 @@ from ._admission import Reservation
 from ._command import Order
 from ._errors import ErrorCode, ProcessNotFoundError, SpawnFailedError, SupervisorError
 from ._outcome import CAUSES, Outcome, StopCause, Verdict, failed, judge, outcome_of
+from ._readers import Readers
 from ._record import ProcessRecord
 from ._stopping import Stopping
 from ._store import STORE_ERRORS
@@ -81,7 +83,7 @@ class Job:
         self._over = anyio.Event()  # its last word is durable, or nobody is left to make it so
         self._emptied = anyio.Event()
         self._watchers: set[anyio.Event] = set()
-        self._readers: dict[anyio.Event, int] = {}
+        self._readers = Readers()
         if record.outcome is not None:
             self._end_waiting()
 
@@ -336,15 +338,10 @@ class Job:
     async def wait_output(self, after: int) -> None:
         """Until more than `after` bytes were written, or it has ended."""
         self._works.refuse_fork()
-        event = anyio.Event()
         if self.spool.total > after or self._over.is_set():
-            event.set()
-        self._readers[event] = after
-        self._arm()
-        try:
-            await event.wait()
-        finally:
-            del self._readers[event]
+            await checkpoint()
+        else:
+            await self._readers.wait(after, self._arm)
         if self.spool.total <= after:
             self._check_kept()
 
@@ -365,19 +362,17 @@ class Job:
 
     def grew(self, total: int) -> None:
         """See `Listener.grew`."""
-        for event, after in self._readers.items():
-            if total > after:
-                event.set()
-        if self._stop_at is not None and total > self._stop_at and self._launched.is_set():
+        self._readers.wake(total)
+        if not self._launched.is_set():
+            return  # asked for again when it is
+        if self._stop_at is not None and total > self._stop_at:
             self._stop_at = None
             self.request(StopCause.OUTPUT_LIMIT)
         self._arm()
 
     def _arm(self) -> None:
         """Ask to be told of the next output that somebody waits for."""
-        wanted = [after for event, after in self._readers.items() if not event.is_set()]
-        if self._stop_at is not None:
-            wanted.append(self._stop_at)
+        wanted = [count for count in (self._readers.lowest, self._stop_at) if count is not None]
         if self._child is not None and wanted:
             self._child.arm(min(wanted))
 
@@ -442,7 +437,7 @@ class Job:
         for event in (self._launched, self._tried, self._over):
             event.set()
         self._wake(self._watchers)
-        self._wake(self._readers)
+        self._readers.wake_all()
 
     @staticmethod
     def _wake(events: Iterable[anyio.Event]) -> None:
