@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from uuid import UUID, uuid4
 
 import anyio
 import pytest
-from runtime_scenes import HOST, BrittleJournal, HastyClock
+from cases_ground import nothing_more
+from runtime_scenes import BrittleJournal, HastyClock
 
 import lastword
 from lastword.notifier import ProcessEvent, ProcessState, TerminalReason
 from lastword.supervisor import ProcessNotFoundError
 
 STOPPED = {(ProcessState.TERMINATED, TerminalReason.RUNNER_SHUTDOWN)}
-
-
-async def _nothing_more(loop: lastword.Loop) -> None:
-    """The window has been read, and nothing is on offer."""
-    await anyio.wait_all_tasks_blocked()
-    with pytest.raises(anyio.WouldBlock):
-        loop.receive_nowait()
 
 
 async def test_c79_a_hundred_that_end_together_are_a_hundred_notices(tmp_path: Path) -> None:
@@ -45,7 +36,7 @@ async def test_c79_a_hundred_that_end_together_are_a_hundred_notices(tmp_path: P
                 told.append(notice.notification.command_id)
                 await notice.ack()
             assert sorted(told) == sorted(process.command_id for process in processes)
-            await _nothing_more(runtime.loop)
+            await nothing_more(runtime.loop)
             story: dict[str, list[str]] = {}
             async for delivery in runtime.session.replay():
                 assert isinstance(delivery.event, ProcessEvent)
@@ -81,55 +72,11 @@ async def test_c82_only_the_owner_is_told_and_only_it_sees_the_job() -> None:
         assert notice.notification.process_handle == process.handle
         assert notice.notification.loop_id == mine.loop_id
         for stranger in (other, runtime.loop):
-            await _nothing_more(stranger)
+            await nothing_more(stranger)
             assert runtime.supervisor.list(stranger) == []
             with pytest.raises(ProcessNotFoundError):
                 runtime.supervisor.get(process.handle, stranger)
         assert runtime.supervisor.list(mine) == [process]
-
-
-def _killed_host(state: Path, backend: str) -> tuple[str, UUID, int]:
-    """A host that started one job and was killed: the job's handle, the notice's id, the job's pid."""
-    with subprocess.Popen([sys.executable, "-c", HOST, str(state), backend], stdout=subprocess.PIPE, text=True) as host:
-        assert host.stdout is not None
-        handle, command_id, pid = host.stdout.readline().split()
-        host.kill()
-    return handle, UUID(command_id), int(pid)
-
-
-@pytest.mark.parametrize("job", ["runs on", "has ended"])
-async def test_c83_a_host_that_is_killed_after_the_start_is_followed_by_one_notice(
-    job: str, tmp_path: Path, anyio_backend_name: str
-) -> None:
-    """What is known of the job was durable before its handle was returned."""
-    handle, command_id, pid = _killed_host(tmp_path / "state", anyio_backend_name)
-    if job == "has ended":
-        os.kill(pid, signal.SIGKILL)
-    try:
-        async with lastword.open_runtime(tmp_path / "state") as runtime:
-            with anyio.fail_after(30):
-                notice = await runtime.loop.receive()
-            told = notice.notification
-            assert (told.process_handle, told.command_id) == (handle, command_id)
-            assert told.state is ProcessState.LOST_ON_RESTORE
-            await _nothing_more(runtime.loop)
-    finally:
-        if job == "runs on":
-            os.kill(pid, signal.SIGKILL)
-
-
-async def test_c94_a_lost_job_stays_lost_and_is_told_once(tmp_path: Path, anyio_backend_name: str) -> None:
-    handle, _, pid = _killed_host(tmp_path / "state", anyio_backend_name)
-    os.kill(pid, signal.SIGKILL)
-    async with lastword.open_runtime(tmp_path / "state") as runtime:
-        assert runtime.supervisor.get(handle, runtime.loop).state is ProcessState.LOST_ON_RESTORE
-        with anyio.fail_after(30):
-            notice = await runtime.loop.receive()
-        await notice.ack()
-    async with lastword.open_runtime(tmp_path / "state") as runtime:
-        assert runtime.supervisor.get(handle, runtime.loop).state is ProcessState.LOST_ON_RESTORE
-        assert await runtime.pending() == []
-        await _nothing_more(runtime.loop)
 
 
 async def test_c84_waiting_and_reading_never_consume_a_notice(tmp_path: Path) -> None:
@@ -150,9 +97,9 @@ async def test_c84_what_is_acknowledged_first_is_not_told_also_not_after_a_resta
         process = await runtime.start("read line", stdin=b"")
         await runtime.session.acknowledge(process.command_id)
         await process.wait()
-        await _nothing_more(runtime.loop)
+        await nothing_more(runtime.loop)
     async with lastword.open_runtime(tmp_path / "state") as runtime:
-        await _nothing_more(runtime.loop)
+        await nothing_more(runtime.loop)
         assert await runtime.pending() == []
 
 
@@ -189,7 +136,7 @@ async def test_c86_an_acknowledgement_outlives_the_process_and_nothing_less_does
         with anyio.fail_after(30):
             notice = await runtime.loop.receive()
         assert notice.notification.command_id == held.command_id
-        await _nothing_more(runtime.loop)
+        await nothing_more(runtime.loop)
 
 
 async def test_c87_delivery_is_tried_until_it_is_taken_and_is_listed_meanwhile() -> None:
@@ -221,6 +168,6 @@ async def test_c88_what_we_stopped_ourselves_is_never_told_as_failed(tmp_path: P
     async with lastword.open_runtime(tmp_path / "state") as runtime:
         with anyio.fail_after(30):
             told = [(await runtime.loop.receive()).notification for _ in processes]
-        await _nothing_more(runtime.loop)
+        await nothing_more(runtime.loop)
     assert {(one.state, one.reason) for one in told} == STOPPED
     assert {one.process_handle for one in told} == {process.handle for process in processes}
