@@ -74,7 +74,6 @@ class ContainedChild:
         "_failure",
         "_launcher",
         "_listener",
-        "_ordered",
         "_output",
         "_roused",
         "_shim",
@@ -110,7 +109,6 @@ class ContainedChild:
         self._failure: LaunchFailedError | None = None
         self._spool = SpoolState(cut=self._cut)
         self._armed: int | None = None
-        self._ordered = False
         self._told = False
         self._answer_due: Timer | None = None
         self._zygote: Zygote | None = None
@@ -166,7 +164,6 @@ class ContainedChild:
             return self._state is _State.LOST
         self._send(messages.STOP, mode.value, grace)
         if mode is not StopMode.INTERRUPT:
-            self._ordered = True
             self._await_answer((grace if mode is StopMode.TERMINATE else 0.0) + KILL_SECONDS + _MUTE_SECONDS)
         return True
 
@@ -340,7 +337,7 @@ class ContainedChild:
     def _lost_report(self, *, proven: bool, lost: bool) -> Report:
         """What can be said where the shim does not: truth before lost, if it had seen the leader end by itself."""
         status: int | None = None
-        if lost and not self._ordered:
+        if lost:
             with contextlib.suppress(Exception):
                 header = read_header(self._output)
                 status = None if header is None or header.ended_by_host_death else header.status

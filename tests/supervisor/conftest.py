@@ -17,6 +17,8 @@ from shim_ground import Stations
 
 from lastword.supervisor import Containment
 
+_PROVED = {(Containment.SUBREAPER, "trio"), (Containment.CGROUP, "asyncio")}
+
 
 @pytest.fixture(autouse=True)
 def _own_temporary_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -56,3 +58,15 @@ def each_contained_tier(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
 def stations(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Stations:
     """Where zygotes and shims can be held."""
     return Stations(tmp_path_factory.mktemp("stations"), monkeypatch)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of the tiers with shims, each runs on one of the two event loops under `make test`, and on the other under
+    `make prove`."""
+    for item in items:
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+            given = item.callspec.params
+            backend = given.get("anyio_backend")
+            if (given.get("each_contained_tier"), "trio" if backend == "trio" else "asyncio") in _PROVED:
+                item.add_marker(pytest.mark.prove)

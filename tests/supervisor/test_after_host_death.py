@@ -100,7 +100,7 @@ class SteppingClock:
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self.sleeps = 0
+        self.sleeps: int = 0
         self.slept = anyio.Event()
 
     def now(self) -> datetime:

@@ -181,16 +181,22 @@ async def test_the_hosts_folder_may_be_deleted(tmp_path: Path, monkeypatch: pyte
         assert (await _refused(supervisor, "true", cwd="b")).kind == "cwd"
 
 
-@pytest.mark.parametrize("what", ["missing", "file", "loop", "long", "deleted by a link"])
-async def test_a_folder_that_is_none(what: str, tmp_path: Path) -> None:
+async def test_a_folder_that_is_none(tmp_path: Path) -> None:
     """It is the folder that is blamed, and not the program."""
     (tmp_path / "file").touch()
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "deleted by a link").symlink_to("nowhere")
-    number = {"file": errno.ENOTDIR, "loop": errno.ELOOP, "long": errno.ENAMETOOLONG}.get(what, errno.ENOENT)
+    numbers = {
+        "missing": errno.ENOENT,
+        "file": errno.ENOTDIR,
+        "loop": errno.ELOOP,
+        "x" * 300: errno.ENAMETOOLONG,
+        "deleted by a link": errno.ENOENT,
+    }
     async with supervising() as supervisor:
-        error = await _refused(supervisor, ["true"], cwd=tmp_path / ("x" * 300 if what == "long" else what))
-        assert (error.kind, error.errno) == ("cwd", number)
+        for name, number in numbers.items():
+            error = await _refused(supervisor, ["true"], cwd=tmp_path / name)
+            assert (error.kind, error.errno) == ("cwd", number)
 
 
 async def test_the_shim_stays_in_no_folder(tmp_path: Path) -> None:
@@ -205,21 +211,17 @@ async def test_the_shim_stays_in_no_folder(tmp_path: Path) -> None:
 # --- which program
 
 
-@pytest.mark.parametrize("path", ["tools", "a:tools", ":", "a::b"])
-async def test_its_own_path_is_searched(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_its_own_path_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From its own folder, and not the host's PATH."""
-    place = tmp_path / "tools" if "tools" in path else tmp_path
-    place.mkdir(exist_ok=True)
-    (place / "tool").write_text("#!/bin/sh\necho ours\n")
-    (place / "tool").chmod(0o700)
-    wrong = tmp_path / "wrong"
-    wrong.mkdir()
-    (wrong / "tool").write_text("#!/bin/sh\necho theirs\n")
-    (wrong / "tool").chmod(0o700)
-    monkeypatch.setenv("PATH", f"{wrong}:{os.environ['PATH']}")
+    for place, says in (("tools", "tools"), (".", "here"), ("host", "the host's")):
+        (tmp_path / place).mkdir(exist_ok=True)
+        (tmp_path / place / "tool").write_text(f'#!/bin/sh\necho "{says}"\n')
+        (tmp_path / place / "tool").chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}/host:{os.environ['PATH']}")
     async with supervising() as supervisor:
-        options = {"env": {"PATH": path}, "env_policy": "none", "cwd": tmp_path}
-        assert await _said(supervisor, ["tool"], **options) == b"ours\n"
+        for path, answer in (("tools", b"tools"), ("a:tools", b"tools"), (":tools", b"here"), ("a::tools", b"here")):
+            said = await _said(supervisor, ["tool"], env={"PATH": path}, env_policy="none", cwd=tmp_path)
+            assert said == answer + b"\n"
         assert (await _refused(supervisor, ["tool"], env={"PATH": "/nowhere"}, cwd=tmp_path)).kind == "not_found"
 
 
@@ -258,34 +260,36 @@ def _make(place: Path, how: str) -> str:
     return str(program)
 
 
-@pytest.mark.parametrize("searched", ["absolute", "relative", "in PATH"])
-@pytest.mark.parametrize(
-    ("how", "kind", "number"),
-    [
-        ("missing", "not_found", errno.ENOENT),
-        ("folder", "not_executable", errno.EACCES),
-        ("loop", "other", errno.ELOOP),
-        ("long", "other", errno.ENAMETOOLONG),
-        ("no format", "not_executable", errno.ENOEXEC),
-        ("empty", "not_executable", errno.ENOEXEC),
-        ("closed", "not_executable", errno.EACCES),
-        ("no interpreter", "interpreter_missing", errno.ENOENT),
-        ("interpreter is a folder", "not_executable", errno.EACCES),
-        ("broken", "not_executable", errno.ENOEXEC),
-    ],
+_NO_PROGRAMS = (
+    ("missing", "not_found", errno.ENOENT),
+    ("folder", "not_executable", errno.EACCES),
+    ("loop", "other", errno.ELOOP),
+    ("long", "other", errno.ENAMETOOLONG),
+    ("no format", "not_executable", errno.ENOEXEC),
+    ("empty", "not_executable", errno.ENOEXEC),
+    ("closed", "not_executable", errno.EACCES),
+    ("no interpreter", "interpreter_missing", errno.ENOENT),
+    ("interpreter is a folder", "not_executable", errno.EACCES),
+    ("broken", "not_executable", errno.ENOEXEC),
 )
-async def test_a_program_that_is_none(how: str, kind: str, number: int, searched: str, tmp_path: Path) -> None:
+
+
+@pytest.mark.parametrize("searched", ["absolute", "relative", "in PATH"])
+async def test_a_program_that_is_none(searched: str, tmp_path: Path) -> None:
     """Each errno in its own words, however the program was looked for."""
-    program = _make(tmp_path, how)
-    word, options = program, dict[str, object]()
-    if searched == "relative":
-        word, options = f"./{Path(program).name}", {"cwd": tmp_path}
-    elif searched == "in PATH":
-        word, options = Path(program).name, {"env": {"PATH": str(tmp_path)}}
     async with supervising() as supervisor:
-        error = await _refused(supervisor, [word], **options)
-        assert (error.kind, error.errno) == (kind, number)
-        assert str(tmp_path) not in str(error)
+        for how, kind, number in _NO_PROGRAMS:
+            place = tmp_path / how
+            place.mkdir()
+            program = _make(place, how)
+            word, options = program, dict[str, object]()
+            if searched == "relative":
+                word, options = f"./{Path(program).name}", {"cwd": place}
+            elif searched == "in PATH":
+                word, options = Path(program).name, {"env": {"PATH": str(place)}}
+            error = await _refused(supervisor, [word], **options)
+            assert (how, error.kind, error.errno) == (how, kind, number)
+            assert str(tmp_path) not in str(error)
 
 
 # --- how much
@@ -307,14 +311,14 @@ async def test_what_is_too_large_for_one_message_arrives() -> None:
         assert (await _refused(supervisor, ["true"], env={"A": "x" * 131_070})).kind == "too_large"
 
 
-@pytest.mark.parametrize("umask", [None, 0, 0o027, 0o777])
-async def test_umask(umask: int | None, tmp_path: Path) -> None:
+async def test_umask() -> None:
     """The one given, or the host's at that moment; and never the keeper's own."""
     before = os.umask(0o013)
     try:
         async with supervising() as supervisor:
-            said = await _said(supervisor, "umask", resources=ResourceLimits(umask=umask))
-            assert int(said, 8) == (0o013 if umask is None else umask)
+            for umask in (None, 0, 0o027, 0o777):
+                said = await _said(supervisor, "umask", resources=ResourceLimits(umask=umask))
+                assert int(said, 8) == (0o013 if umask is None else umask)
             os.umask(0o031)
             assert int(await _said(supervisor, "umask"), 8) == 0o031
             assert os.umask(0o031) == 0o031

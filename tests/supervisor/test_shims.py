@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import resource
 import signal
 from pathlib import Path
 
 import anyio
-import anyio.lowlevel
 import psutil
 import pytest
 from shim_ground import (
@@ -28,7 +28,7 @@ from shim_ground import (
 from supervising import OWNER, supervising, until, wait_for_output
 
 from lastword.notifier import ProcessState, TerminalReason
-from lastword.supervisor import Limits, Outcome, Process, SpawnFailedError, StopMode, Supervisor
+from lastword.supervisor import Outcome, Process, SpawnFailedError, StopMode, Supervisor
 from lastword.supervisor.launch import _child
 
 pytestmark = pytest.mark.usefixtures("each_contained_tier")
@@ -343,34 +343,51 @@ async def test_one_whose_zygote_is_dead_is_continued() -> None:
 
 
 @pytest.mark.usefixtures("_impatient")
-async def test_one_that_is_stuck_and_whose_zygote_is_dead_is_killed() -> None:
+async def test_one_that_is_stuck_and_whose_zygote_is_dead_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Failed and unproven; what was in its control group is ended, where it had one."""
-    async with supervising(limits=Limits(grace_seconds=0.1)) as supervisor:
+    send = signal.pidfd_send_signal
+
+    def send_no_continue(pidfd: int, number: int) -> None:
+        if number != signal.SIGCONT:
+            send(pidfd, number)
+
+    monkeypatch.setattr(signal, "pidfd_send_signal", send_no_continue)
+    async with supervising() as supervisor:
         process = await supervisor.start("echo $$; exec sleep 300", owner=OWNER)
         (leader,) = await pids_of(process)
-        shim = shim_of(leader)
+        shim, group = shim_of(leader), group_of(leader)
         zygote = zygote_of(shim)
         os.kill(zygote, signal.SIGKILL)
         await all_gone(zygote)
-        async with anyio.create_task_group() as tasks:
-
-            async def hold() -> None:
-                while True:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(shim, signal.SIGSTOP)
-                    await anyio.lowlevel.checkpoint()
-
-            tasks.start_soon(hold)
-            await process.stop(grace=0.1)
-            tasks.cancel_scope.cancel()
+        os.kill(shim, signal.SIGSTOP)
+        await process.stop(grace=0.1)
         outcome = process.outcome
         assert outcome is not None
-        if outcome.state is S.FAILED:
-            assert (outcome.diagnostic, outcome.proven) == ("shim_lost", False)
+        assert (outcome.state, outcome.diagnostic, outcome.proven) == (S.FAILED, "shim_lost", False)
         await all_gone(shim)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(leader, signal.SIGKILL)  # the test's own; in the subreaper tier nobody is left to do it
+        if group is None:
+            os.kill(leader, signal.SIGKILL)  # nobody is left to do it
         await all_gone(leader)
+
+
+async def test_a_zygote_that_cannot_look_proves_nothing(stations: Stations) -> None:
+    """No descriptor is left to read the list of its children: that is no sight of an empty one."""
+    stations.build("_zygote._SWEEP_BOUND_SECONDS = 0.2")
+    async with supervising() as supervisor:
+        process = await supervisor.start(f"echo $$; {DEAF_APART}; wait", owner=OWNER)
+        leader, child = await pids_of(process, 2)
+        shim = shim_of(leader)
+        zygote = zygote_of(shim)
+        limits = resource.prlimit(zygote, resource.RLIMIT_NOFILE)
+        resource.prlimit(zygote, resource.RLIMIT_NOFILE, (3, limits[1]))
+        os.kill(shim, signal.SIGKILL)
+        outcome = await process.wait()
+        assert (outcome.state, outcome.diagnostic, outcome.proven) == (S.FAILED, "shim_lost", False)
+        resource.prlimit(zygote, resource.RLIMIT_NOFILE, limits)
+        assert parent_of(leader) == zygote
+        for pid in (leader, child):
+            os.kill(pid, signal.SIGKILL)
+        await _starts(supervisor)
 
 
 # --- a stop reaches everybody
