@@ -28,7 +28,7 @@ KINDS: dict[str, bytes] = {
     "openers": b"\x1b[",
     "unfinished OSC": b"\x1b]0;",
     "unfinished DCS": b"\x1bP",
-    "one long OSC": b"\x1b]0;" + b"t" * (LARGE // 8),
+    "one long OSC": b"\x1b]0;" + b"t" * (LARGE // 128),
     "combining": "\u0301".encode(),
     "CR": b"a\r",
     "backspace": b"a\b",

@@ -31,9 +31,8 @@ SEQUENCE_CHARACTERS: Final = 4096
 # ECMA-48: EL, CHA, CUB.
 _MOVE: Final = re.compile(r"\x1b\[([0-9]*)([KGD])")
 
-# What may become one of wcwidth's sequences with what follows: a control sequence, a string, a set of characters, any
-# other escape.
-_UNFINISHED: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]P_^][^\x07\x1b]*\x1b?|[()]|[ -'*-/][ -/]*)?\Z")
+# What may become one of wcwidth's sequences with what follows: a control sequence, a string, any other escape.
+_UNFINISHED: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]P_^][^\x07\x1b]*\x1b?|[ -/]*)\Z")
 
 
 @final

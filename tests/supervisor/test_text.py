@@ -80,6 +80,8 @@ def test_backspaces_and_tabs(data: bytes, text: str) -> None:
         (b"longer\x1b[2K\x1b[1Gab", "ab"),
         (b"longer\x1b[Gab\x1b[0K", "ab"),
         (b"longer\x1b[4Dab", "loaber"),
+        (b"longer\x1b[Dab\x1b[0Dc", "longeac"),
+        (b"longer\x1b[2Gab", "longerab"),
         (b"longer\x1b[999999999999Dab", "abnger"),
         (b"ab\x1b[5Cc\x1b[1K\x1b[3Gd", "abcd"),
         (b"a\x1b[0Kb\r\r\n", "ab\n"),

@@ -27,6 +27,9 @@ def in_pieces(pieces: list[bytes]) -> str:
 @example(b"\x1b]0;t\x1b\\x", [6], False)
 @example(b"a\xed\xa0b\n", [2], False)
 @example(b"\x1b]0;toolong\x1b\\x\n", [3], True)
+@example(b"\x1b]0;toolong\x1b\\x\n", [12], True)
+@example(b"\x1b[0\n1\n", [3], False)
+@example(b"\x1b(((\x1b( 0\n", [4], True)
 @example(b"abcdefghijklmno\xe6\xbc\xa2\rx\n", [3], True)
 def test_pieces_make_up_the_whole(data: bytes, places: list[int], small: bool) -> None:
     """Cut anywhere, and byte by byte; the same with bounds so small that all of them are reached."""
@@ -43,6 +46,7 @@ def test_a_line_is_what_a_slow_terminal_shows(line: str) -> None:
 
 
 @given(st.lists(st.sampled_from("ab漢\u0301\u200d\r\b"), max_size=40).map("".join))
+@example("漢\u0301\b\u200d")
 def test_marks_go_with_their_character(line: str) -> None:
     """Drawing over, with what has no cell of its own."""
     assert cells_of(view_text(line.encode()).text) == slow_terminal(line)
