@@ -217,7 +217,7 @@ def _start() -> tuple[socket.socket, int]:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            cwd="/",
+            cwd="/",  # and so do all shims work there: no folder is kept from being unmounted
             env={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
             pass_fds=passed,
             start_new_session=True,

@@ -111,7 +111,6 @@ class Shim:
         except OSError as error:
             self._refuse(Failure("resources", error.errno or 0, False))
             return False
-        os.chdir("/")  # no folder is kept from being unmounted
         self._tree = SubreaperTree(leader, self._cgroup, self._on_leader_end)
         self._keeper = Keeper(
             self._tree,

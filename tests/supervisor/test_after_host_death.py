@@ -17,12 +17,13 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from own_cgroups import need_root
+from own_cgroups import need_root, own_cgroup
 from shim_ground import all_gone, group_of, is_stopped, shim_of, zygote_of
 from supervising import OWNER, alive, supervising, until
 
 from lastword.notifier import ProcessState
 from lastword.supervisor import Containment, Outcome
+from lastword.supervisor.launch import wait_for_old_shims
 
 pytestmark = pytest.mark.usefixtures("each_contained_tier")
 
@@ -227,14 +228,22 @@ async def test_what_is_left_of_a_supervisor_that_was_killed_altogether_is_ended(
 
 
 async def test_a_lock_file_that_is_damaged_ends_nobody(folder: Path, tmp_path: Path) -> None:
-    """Names that are not those of our groups are left alone."""
+    """Names that are not those of our groups are left alone, and not waited for."""
     stranger = tmp_path / "lastword-stranger"
     stranger.mkdir()
-    names = [str(stranger), str(tmp_path / "lastword-0123456789abcdef" / ".."), "lastword-0123456789abcdef", "\0", "/"]
-    (folder / "shims.lock").write_bytes(b"\0".join(map(os.fsencode, names)))
-    async with supervising(folder) as supervisor:
-        assert (await (await supervisor.start("exit 3", owner=OWNER)).wait()).exit_code == 3
-    assert stranger.exists()
+    with own_cgroup() as group, subprocess.Popen(["sleep", "300"]) as sleeper:
+        (group / "cgroup.procs").write_text(str(sleeper.pid))
+        ours = "lastword-0123456789abcdef"
+        names = [str(group), str(stranger), str(tmp_path / ours / ".."), ours, f"{group}/{ours}\n", "\0", "/"]
+        (folder / "shims.lock").write_bytes(b"\0".join(map(os.fsencode, names)))
+        clock = SteppingClock()
+        assert await wait_for_old_shims(folder, clock)
+        assert clock.sleeps == 0
+        assert sleeper.poll() is None
+        assert stranger.exists()
+        async with supervising(folder) as supervisor:
+            assert (await (await supervisor.start("exit 3", owner=OWNER)).wait()).exit_code == 3
+        sleeper.kill()
 
 
 async def test_a_headless_folder_goes_with_its_host(

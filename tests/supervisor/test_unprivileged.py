@@ -156,6 +156,27 @@ async with supervising() as supervisor:
     assert (told["before"], told["zygote"]) == (3, True)
 
 
+def test_its_own_folder_may_be_closed_to_it(anyio_backend_name: str) -> None:
+    """A job that is told where to work does not need it; one that is not cannot be there."""
+    told = _run(
+        """
+os.mkdir(os.environ["TMPDIR"] + "/closed")
+os.chdir(os.environ["TMPDIR"] + "/closed")
+os.chmod(".", 0)
+async with supervising() as supervisor:
+    process = await supervisor.start("pwd", owner=OWNER, cwd="/usr")
+    told["there"] = [(await process.wait()).exit_code, (await process.read_output()).data.decode()]
+    told["here"] = (await has_failed(supervisor))[:3]
+    told["relative"] = (await has_failed(supervisor, cwd="x"))[:3]
+os.chmod(os.environ["TMPDIR"] + "/closed", 0o700)
+""",
+        anyio_backend_name,
+        "SUBREAPER",
+    )
+    assert told["there"] == [0, "/usr\n"]
+    assert told["here"] == told["relative"] == ["cwd", "EACCES", "spawn_failed:cwd:EACCES"]
+
+
 # --- whom it may not end
 
 

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Generator, Sequence
 from pathlib import Path
@@ -29,6 +30,7 @@ from supervising import OWNER, nothing_left, output_of, supervising, until
 from lastword.notifier import ProcessState
 from lastword.supervisor import Limits, Process, SpawnFailedError, StopMode, Supervisor
 from lastword.supervisor.launch import _zygote
+from lastword.supervisor.shim import _proc
 
 pytestmark = pytest.mark.usefixtures("each_contained_tier")
 
@@ -413,6 +415,21 @@ async def test_starts_that_wait_for_room_see_that_it_is_none(tmp_path: Path, mon
         await _starts(supervisor)
 
 
+@pytest.mark.parametrize("whose", ["_zygote", "_shim"])
+async def test_one_that_lacks_what_it_needs_says_so(whose: str, stations: Stations) -> None:
+    """It cannot have its own pipe: resources, with the system's number; nothing is left."""
+    async with supervising() as supervisor:
+        with pytest.MonkeyPatch.context() as patch:
+            Stations(stations.folder, patch).build(f"def refused(*_): raise OSError(24, '')\n{whose}.Loop = refused")
+            with pytest.raises(SpawnFailedError) as caught:
+                await supervisor.start("true", owner=OWNER)
+            assert (caught.value.kind, caught.value.errno) == ("resources", errno.EMFILE)
+        for zygote in _zygotes():
+            os.kill(zygote, signal.SIGKILL)
+            await all_gone(zygote)
+        await _starts(supervisor)
+
+
 async def test_one_whose_library_is_gone_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python it is, and it cannot find what it is to run."""
     async with supervising() as supervisor:
@@ -499,3 +516,28 @@ async def test_stop_mode_kill_needs_no_zygote() -> None:
             outcome = await process.stop(StopMode.KILL)
         assert outcome is not None
         assert (outcome.state, outcome.proven) == (S.KILLED, True)
+
+
+def test_children_are_listed_by_any_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that has no lists of children is asked for everybody's parent; where it cannot be asked, nobody knows."""
+    with subprocess.Popen(["sleep", "300"]) as child:
+        assert child.pid in _proc.own_children()
+        listed = sorted(_proc.own_children())
+
+        def without_lists(path: str) -> bytes:
+            if path.endswith("/children"):
+                raise FileNotFoundError(errno.ENOENT, "")
+            return Path(path).read_bytes()
+
+        monkeypatch.setattr(_proc, "_contents", without_lists)
+        assert sorted(_proc.own_children()) == listed
+
+        def refused(path: str) -> bytes:
+            if path.endswith("/children"):
+                raise FileNotFoundError(errno.ENOENT, "")
+            raise OSError(errno.EMFILE, "")
+
+        monkeypatch.setattr(_proc, "_contents", refused)
+        with pytest.raises(OSError, match=str(errno.EMFILE)):
+            _proc.own_children()
+        child.kill()

@@ -85,17 +85,17 @@ class Stations:
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         """The gates are files in `folder`."""
-        self._folder = folder
+        self.folder = folder
         self._patch = patch
         self.build()
 
     def build(self, more: str = "") -> None:
         """Have every zygote that is started from now on stop at the stations, and execute `more` before it serves."""
-        self._patch.setattr(_zygote, "_BOOTSTRAP", _STATIONS.format(folder=self._folder, more=more))
+        self._patch.setattr(_zygote, "_BOOTSTRAP", _STATIONS.format(folder=self.folder, more=more))
 
     def __getitem__(self, name: str) -> Station:
         """asked, forked, configuring, configured: of the zygote; born, spawning, spawned, dying: of a shim."""
-        return Station(self._folder / name)
+        return Station(self.folder / name)
 
 
 def parent_of(pid: int) -> int:
