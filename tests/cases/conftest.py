@@ -61,7 +61,7 @@ def mark() -> Generator[str]:
     seconds = f"301.{os.getpid():07}{next(_numbers):04}"
     yield seconds
     left = end_marked(seconds)
-    assert left == [], f"{len(left)} were left"
+    assert left == set(), f"{len(left)} were left"
 
 
 @pytest.fixture(autouse=True)

@@ -10,12 +10,26 @@ import subprocess
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from cases_ground import PATIENCE, every_tier, host, running, running_in, sizes, story_of, told_once, within, words
+from anyio.lowlevel import checkpoint
+from cases_ground import (
+    PATIENCE,
+    every_tier,
+    host,
+    running,
+    running_in,
+    sizes,
+    story_of,
+    together,
+    told_once,
+    within,
+    words,
+)
 from supervising import OWNER, SESSION, nothing_left, output_of, supervising, told, until, wait_for_output
 
 import lastword
@@ -100,7 +114,15 @@ async def test_c70_cancelled_during_a_start(mark: str, tier: Containment) -> Non
     """Wherever it falls, nothing runs without a handle, and every Started has its last word, once."""
     limits = Limits(running_per_loop=100, running_per_session=100, spool_bytes=4096)
     async with supervising(limits=limits) as supervisor:
-        await (await supervisor.start("true", owner=OWNER)).wait()
+        first = await supervisor.start("true", owner=OWNER)
+        await first.wait()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(supervisor.start, ["sleep", mark], owner=OWNER))
+            while supervisor.list(OWNER) == [first]:
+                await checkpoint()
+            tasks.cancel_scope.cancel()  # long before it would be spawned, so it never is
+        (process,) = [one for one in supervisor.list(OWNER) if one is not first]
+        assert (await process.wait()).diagnostic == "start_cancelled"
         for step in range(51):
             with anyio.move_on_after(step * 0.0001):
                 await supervisor.start(["sleep", mark], owner=OWNER)
@@ -150,7 +172,7 @@ def _all_have_their_last_word(items: Sequence[object]) -> None:
 
 @every_tier
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-@sizes(5, 100)
+@sizes(3, 100)
 def test_c71_a_run_ends_after_many_starts_are_cancelled(count: int, backend: str, tier: Containment) -> None:
     """Twenty tasks start short jobs again and again, and are cancelled at some moment: the loop closes each time."""
     chance = random.Random(count)
@@ -183,7 +205,7 @@ def test_c71_a_run_ends_after_many_starts_are_cancelled(count: int, backend: str
 async def test_c72_nothing_is_left_to_complain_about(tier: Containment, anyio_backend_name: str) -> None:
     """The part without a pipe: every warning is an error, and one that nobody can catch would be printed."""
     strict = {"PYTHONWARNINGS": "error", "PYTHONDEVMODE": "1"}
-    ends = {"return": (0, ""), "error": (1, "ZeroDivisionError"), "exit": (7, "")}
+    ends = {"return": (0, ""), "error": (1, "ZeroDivisionError")}
     with ExitStack() as stack:
         hosts = [
             stack.enter_context(host("leaves", tier, anyio_backend_name, then, env=strict, stderr=subprocess.PIPE))
@@ -292,22 +314,27 @@ ENDS: dict[str, Callable[[Callable[[], Coroutine[Any, Any, None]], anyio.Event],
 
 
 @every_tier
-@pytest.mark.parametrize("end", ENDS)
-async def test_c73_a_block_that_is_cancelled_closes_all_the_same(end: str, state: Path | None, mark: str) -> None:
+async def test_c73_a_block_that_is_cancelled_closes_all_the_same(state: Path | None, mark: str) -> None:
     """Five jobs run; the stop is shielded and bounded, everything is told, and what ended the block goes on."""
-    jobs: Five = []
-    journal = MemoryJournal() if state is None else None
-    ready = anyio.Event()
 
-    async def run() -> None:
-        async with lastword.open_runtime(state, limits=Limits(grace_seconds=0.3), journal=journal) as runtime:
-            jobs.extend(await _five(runtime, mark))
-            ready.set()
-            await anyio.sleep_forever()
+    async def end_by(number: int, end: str) -> None:
+        own, place = f"{mark}{number}", None if state is None else state.with_name(f"state-{number}")
+        jobs: Five = []
+        journal = MemoryJournal() if state is None else None
+        ready = anyio.Event()
 
-    with nothing_left(), within(10):
-        await ENDS[end](run, ready)
-    await _check_five(jobs, mark, state, journal)
+        async def run() -> None:
+            async with lastword.open_runtime(place, limits=Limits(grace_seconds=0.3), journal=journal) as runtime:
+                jobs.extend(await _five(runtime, own))
+                ready.set()
+                await anyio.sleep_forever()
+
+        with within(10):
+            await ENDS[end](run, ready)
+        await _check_five(jobs, own, place, journal)
+
+    with nothing_left():
+        await together(partial(end_by, number, end) for number, end in enumerate(ENDS))
 
 
 @every_tier

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import anyio
 import attrs
+import pytest
 from cases_ground import (
     contained,
     end_marked,
@@ -124,6 +125,7 @@ async def test_c12_completion_leaves_no_children(tier: Containment, mark: str) -
 
 
 @every_tier
+@pytest.mark.prove
 async def test_c12_a_code_of_its_own_survives_the_sweep(mark: str) -> None:
     """Also where what is left hears nothing but SIGKILL, and where the leader died of a signal itself."""
     deaf = f"sh -c 'trap \"\" TERM; echo deaf; while :; do sleep {mark}; done'"
@@ -217,6 +219,7 @@ async def test_c15_a_restart_does_not_run_it_twice(mark: str) -> None:
 
 
 @every_tier
+@pytest.mark.prove
 async def test_c15_survivors_that_are_stopped_together(mark: str) -> None:
     """Many handles, whose kept survivors are stopped at once, also by a second caller."""
     async with supervising(limits=LIMITS) as supervisor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from cases_ground import contained, every_tier, host, sizes
 from crash_tools import without
@@ -25,11 +24,9 @@ def _is_true(line: str, count: int, tier: Containment) -> None:
 
 
 @every_tier
-async def test_c31_a_host_that_ignores_its_children(
-    tier: Containment, state: Path | None, anyio_backend_name: str
-) -> None:
+async def test_c31_a_host_that_ignores_its_children(tier: Containment, anyio_backend_name: str) -> None:
     """No hang and nothing invented; with keepers of their own the true code, whenever the host changes its mind."""
-    with host("ignores_its_children", tier, anyio_backend_name, "headless" if state is None else state) as it:
+    with host("ignores_its_children", tier, anyio_backend_name, "headless") as it:
         for count in (20, 5, 5):
             _is_true(it.line(), count, tier)
         it.succeed()
@@ -37,12 +34,9 @@ async def test_c31_a_host_that_ignores_its_children(
 
 @every_tier
 @sizes(100, 1000)
-async def test_c31_a_thread_that_takes_every_child(
-    count: int, tier: Containment, state: Path | None, anyio_backend_name: str
-) -> None:
+async def test_c31_a_thread_that_takes_every_child(count: int, tier: Containment, anyio_backend_name: str) -> None:
     """The same while somebody in the host waits for any child without end."""
-    place = "headless" if state is None else state
-    with host("waits_for_anybody", tier, anyio_backend_name, place, str(count)) as it:
+    with host("waits_for_anybody", tier, anyio_backend_name, "headless", str(count)) as it:
         _is_true(it.line(), count, tier)
         it.succeed()
 

@@ -121,13 +121,16 @@ async def test_c66_what_is_missing_is_what_is_blamed(state: Path | None, tmp_pat
 
 
 @every_tier
-@sizes(250, 5000)
+@sizes(84, 5000)
 async def test_c68_many_starts_leak_nothing(count: int, tmp_path: Path) -> None:
-    """As many failing ones as good ones, also several at once: descriptors, threads, children are as they were."""
+    """As many failing ones as good ones, several at once: descriptors, threads, children are as they were.
+
+    A tenth of them under `make test` is what the six runs do together.
+    """
     async with supervising(limits=Limits(retained_completed=5, running_per_loop=8, spool_bytes=4096)) as supervisor:
         await (await supervisor.start(["true"], owner=OWNER)).wait()  # the first one brings what serves them all
         before, threads = _descriptors(), threading.active_count()
-        children = psutil.Process().children(recursive=True)
+        children = set(psutil.Process().children(recursive=True))
 
         async def some(number: int) -> None:
             for index in range(number):
@@ -142,7 +145,8 @@ async def test_c68_many_starts_leak_nothing(count: int, tmp_path: Path) -> None:
         await together(partial(some, count // 4) for _ in range(4))
         told(supervisor.outbox)
         with within(2):
-            await until(lambda: psutil.Process().children(recursive=True) == children)  # a keeper is a moment later
+            # A keeper leaves a moment after its job.
+            await until(lambda: set(psutil.Process().children(recursive=True)) <= children)
         assert _descriptors() <= before + 2
         assert threading.active_count() <= threads
 
@@ -156,7 +160,7 @@ async def test_c68_nearly_no_descriptor_is_left(tier: Containment, anyio_backend
 
 
 @every_tier
-@sizes(50, 500)
+@sizes(25, 500)
 async def test_c75_starts_beside_threads(count: int, recwarn: pytest.WarningsRecorder) -> None:
     """The part without a terminal: sixteen threads allocate and log, nothing warns, hangs or forks this process."""
     over = threading.Event()

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -155,16 +155,14 @@ async def gone(mark: str) -> None:
     await until(lambda: not running(mark))
 
 
-def end_marked(mark: str) -> list[int]:
+def end_marked(mark: str) -> set[int]:
     """Kill whoever has it, for good; who they were."""
-    ended: list[int] = []
+    ended: set[int] = set()
     while pids := running(mark):
         for pid in pids:
-            try:
+            with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-            ended.append(pid)
+        ended.update(pids)
     return ended
 
 
