@@ -33,6 +33,7 @@ from . import _diagnostics as diagnostics
 from ._admission import Reservation
 from ._command import Order
 from ._errors import ErrorCode, ProcessNotFoundError, SpawnFailedError, SupervisorError
+from ._latch import Latch
 from ._outcome import CAUSES, Outcome, StopCause, Verdict, failed, judge, outcome_of
 from ._readers import Readers
 from ._record import ProcessRecord
@@ -77,11 +78,11 @@ class Job:
         self._timeout: Timer | None = None
         self._unwanted = False  # the caller of `start` was cancelled
         self._refusal: SupervisorError | None = None  # what the caller of `start` is told where it does not run
-        self._handed_off = anyio.Event()
-        self._launched = anyio.Event()
-        self._tried = anyio.Event()  # the last word was tried to be stored, with success or without
-        self._over = anyio.Event()  # its last word is durable, or nobody is left to make it so
-        self._emptied = anyio.Event()
+        self._handed_off = Latch()
+        self._launched = Latch()
+        self._tried = Latch()  # the last word was tried to be stored, with success or without
+        self._over = Latch()  # its last word is durable, or nobody is left to make it so
+        self._emptied = Latch()
         self._watchers: set[anyio.Event] = set()
         self._readers = Readers()
         if record.outcome is not None:

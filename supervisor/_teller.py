@@ -15,7 +15,6 @@ from datetime import datetime
 from typing import Literal, final
 from uuid import UUID
 
-import anyio
 import attrs
 
 from ..notifier import OutboxUnit, PendingDelivery, ProcessState, TerminalReason, next_delay
@@ -23,6 +22,7 @@ from ..notifier._crashpoints import CrashPoint, reached
 from ._outcome import Outcome
 from ._record import ProcessRecord
 from ._store import STORE_ERRORS
+from ._turn import Turn
 from ._units import Unit, backgrounded_unit, last_word_unit, started_unit, stop_requested_unit
 from ._works import Works
 
@@ -36,7 +36,7 @@ class Teller:
     def __init__(self, works: Works, record: ProcessRecord) -> None:
         self._works = works
         self._record = record
-        self._writing = anyio.Lock()
+        self._writing = Turn()
         self._unsaved: list[OutboxUnit] = []
         self._unknown_start: tuple[ProcessRecord, OutboxUnit] | None = None
         self.attempts: int = 0

@@ -26,8 +26,7 @@ from enum import Enum
 from signal import Signals
 from typing import TYPE_CHECKING, Any, Final, final
 
-import anyio
-
+from .._latch import Latch
 from .._timers import Timer
 from ..output import SpoolState, read_header, to_fault
 from ..shim import _messages as messages
@@ -105,7 +104,7 @@ class ContainedChild:
         self._output = spec.output_path
         self._cut = None if spec.rotate else spec.output_limit
         self._state = _State.STARTING
-        self._started = anyio.Event()
+        self._started = Latch()
         self._failure: LaunchFailedError | None = None
         self._spool = SpoolState(cut=self._cut)
         self._armed: int | None = None

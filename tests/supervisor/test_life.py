@@ -326,10 +326,10 @@ async def test_secrets_are_nowhere_but_in_the_output(
     shown: list[str] = []
     with nothing_left():
         async with open_supervisor(state, session_id=SESSION) as supervisor:
-            process = await supervisor.start(
-                ": SEKRET1; echo SEKRET2", owner=OWNER, env={"K": "SEKRET3"}, stdin=b"SEKRET4", cwd=cwd
-            )
             with failing_saves(monkeypatch, lambda record: record.state.terminal) as failed:
+                process = await supervisor.start(
+                    ": SEKRET1; echo SEKRET2", owner=OWNER, env={"K": "SEKRET3"}, stdin=b"SEKRET4", cwd=cwd
+                )
                 await until(lambda: bool(failed))
             shown += [repr(process), repr(await process.wait()), repr(supervisor.list(OWNER))]
             chunk = await process.read_output()
