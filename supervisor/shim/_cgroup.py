@@ -2,8 +2,8 @@
 
 Theory of operation
 - A job is a directory in a tree that was delegated to us and that we are inside (the host finds it, see
-  `launch/_delegation.py`).  The forked child moves itself there before it executes the program, so everything that it
-  ever starts is born there, whatever session or parent it takes.
+  `launch/_delegation.py`).  The child that executes the program is born there, or moves itself there first where the
+  kernel has no such birth; so everything that it ever starts is born there, whatever session or parent it takes.
 - `cgroup.kill` ends all of it at once: forks that race with it are killed too.  Frozen processes and groups below die
   as well.
 - But it signals first threads (seen on Linux 6.18), and so misses a process whose first thread has ended while others
@@ -65,6 +65,22 @@ class JobCgroup:
             self.close()
             _rmdir(self._path)
             raise
+
+    def fork(self) -> int | None:
+        """As `os.fork`, with the child here from birth; None where the system has no such thing.
+
+        For a process of one thread, whose child executes at once; see `_clone`.
+        """
+        from ._clone import fork_into  # the host has a use for control groups, but none for ctypes
+
+        try:
+            group = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            return fork_into(group)
+        finally:
+            os.close(group)
 
     def join(self) -> None:
         """Move the calling process here; for the forked child, before it executes anything.  Raises OSError."""

@@ -7,6 +7,7 @@ signals last, since a shim ignores what a job may send it, and what is ignored s
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import marshal
 import os
@@ -15,7 +16,7 @@ import signal
 
 TYPE_CHECKING = False  # `typing` would cost the zygote's start
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any, NoReturn
 
     from ._cgroup import JobCgroup
@@ -35,6 +36,12 @@ CGROUP, SESSION, STREAMS, CWD, UMASK, LIMITS, NICE, SIGNALS, EXEC = (
 
 # After the soft limit's SIGXCPU a program may tidy up for so many seconds of processor time before the hard one's kill.
 _CPU_MERCY_SECONDS = 5
+
+# What a job finds at its default.
+_SIGNALS = tuple(map(int, signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))
+
+# Without the translation of numbers into enums and back, which is most of what the sixty calls cost.
+_set_signal: Callable[[int, int], object] = getattr(signal.signal, "__wrapped__", signal.signal)
 
 
 class Spec:
@@ -122,16 +129,54 @@ class SpawnError(Exception):
 
 
 def spawn(spec: Spec, cgroup: JobCgroup | None, cwd: int, stdin: int, output: int) -> int:
-    """Fork and execute; the pid of the job's leader, which runs its program by now.
+    """Execute the program in a child; the pid of the job's leader, which runs its program by now.
 
-    Raises `SpawnError`; what was forked then has ended, and is reaped.  Raises OSError where not even that was begun.
+    This process may be in another working directory afterwards.  Raises `SpawnError`; what was begun then has ended,
+    and is reaped.  Raises OSError where not even that was begun.
     """
+    if cgroup is None and not spec.limits and spec.nice is None:
+        with contextlib.suppress(NotImplementedError):  # a system library whose posix_spawn makes no session
+            return _spawn(spec, cwd, stdin, output)
+    return _fork(spec, cgroup, cwd, stdin, output)
+
+
+def _spawn(spec: Spec, cwd: int, stdin: int, output: int) -> int:
+    """By posix_spawn: the child borrows this process's memory until it executes, where a fork would copy its pages."""
+    try:
+        os.fchdir(cwd)
+        if spec.cwd is not None:
+            os.chdir(spec.cwd)
+    except OSError as error:
+        raise SpawnError(Failure(CWD, error.errno or 0, False)) from None
+    streams = tuple((os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate((stdin, output, output)))
+    env = dict(spec.env)
+    own = os.umask(spec.umask)
+    try:
+        return _first_of(
+            _candidates(spec.argv[0], env),
+            lambda program: os.posix_spawn(
+                program, spec.argv, env, file_actions=streams, setsid=True, setsigmask=(), setsigdef=_SIGNALS
+            ),
+        )
+    except _NotExecutedError as error:
+        if error.number in (errno.EAGAIN, errno.ENOMEM):  # no process could be had
+            raise OSError(error.number, os.strerror(error.number)) from None
+        raise SpawnError(Failure(EXEC, error.number, error.found)) from None
+    except ValueError:  # no environment for any program
+        raise SpawnError(Failure(EXEC, errno.EINVAL, False)) from None
+    finally:
+        os.umask(own)
+
+
+def _fork(spec: Spec, cgroup: JobCgroup | None, cwd: int, stdin: int, output: int) -> int:
+    """By fork and our own steps, for what posix_spawn cannot do to a child."""
     reading, writing = os.pipe2(os.O_CLOEXEC)
     try:
         try:
-            pid = os.fork()
+            born_there = None if cgroup is None else cgroup.fork()
+            pid = os.fork() if born_there is None else born_there
             if pid == 0:
-                _become(spec, cgroup, cwd, stdin, output, writing)
+                _become(spec, cgroup if born_there is None else None, cwd, stdin, output, writing)
         finally:
             os.close(writing)
         told = b""
@@ -146,7 +191,7 @@ def spawn(spec: Spec, cgroup: JobCgroup | None, cwd: int, stdin: int, output: in
 
 
 def _become(spec: Spec, cgroup: JobCgroup | None, cwd: int, stdin: int, output: int, telling: int) -> NoReturn:
-    step, found = CGROUP, False
+    step, number, found = CGROUP, 0, False
     starved = marshal.dumps(Failure(LIMITS, errno.ENOMEM, False).values())  # now: later there may be no room for it
     try:
         if cgroup is not None:
@@ -172,19 +217,10 @@ def _become(spec: Spec, cgroup: JobCgroup | None, cwd: int, stdin: int, output: 
         _reset_signals()
         step = EXEC
         env = dict(spec.env)
-        number = errno.ENOENT
-        for program in _candidates(spec.argv[0], env):
-            try:
-                os.execve(program, spec.argv, env)  # noqa: S606 -- running what the caller asks for is what this is for
-            except OSError as error:
-                found = found or os.path.isfile(program)  # noqa: PTH113 -- no pathlib here
-                # As execvp: a folder without it, or one that may not be entered, leaves the others.
-                if error.errno in (errno.ENOENT, errno.ENOTDIR) and number == errno.ENOENT:
-                    continue
-                if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.EACCES):
-                    number = error.errno or 0
-                    break
-                number = errno.EACCES
+        # Running what the caller asks for is what this is for.
+        _first_of(_candidates(spec.argv[0], env), lambda program: os.execve(program, spec.argv, env))  # noqa: S606
+    except _NotExecutedError as error:
+        number, found = error.number, error.found
     except OSError as error:
         number = error.errno or 0
     except ValueError:  # all that is refused of a limit: it may not be raised
@@ -197,6 +233,32 @@ def _become(spec: Spec, cgroup: JobCgroup | None, cwd: int, stdin: int, output: 
         os.write(telling, starved)
     finally:
         os._exit(127)
+
+
+class _NotExecutedError(Exception):
+    """No candidate could be executed, and why; `found`: there was a file."""
+
+    def __init__(self, number: int, found: bool) -> None:
+        super().__init__(number)
+        self.number = number
+        self.found = found
+
+
+def _first_of(candidates: Iterator[bytes], execute: Callable[[bytes], int]) -> int:
+    """What `execute` returns for the first of them that it can execute.  Raises `_NotExecutedError`."""
+    number, found = errno.ENOENT, False
+    for program in candidates:
+        try:
+            return execute(program)
+        except OSError as error:
+            found = found or os.path.isfile(program)  # noqa: PTH113 -- no pathlib here
+            # As execvp: a folder without it, or one that may not be entered, leaves the others.
+            if error.errno in (errno.ENOENT, errno.ENOTDIR) and number == errno.ENOENT:
+                continue
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.EACCES):
+                raise _NotExecutedError(error.errno or 0, found) from None
+            number = errno.EACCES
+    raise _NotExecutedError(number, found)
 
 
 def _candidates(program: bytes, env: dict[bytes, bytes]) -> Iterator[bytes]:
@@ -217,7 +279,6 @@ def _limit(number: int, value: int) -> None:
 
 
 def _reset_signals() -> None:
-    for number in signal.valid_signals():
-        if signal.getsignal(number) not in (signal.SIG_DFL, None) and number not in (signal.SIGKILL, signal.SIGSTOP):
-            signal.signal(number, signal.SIG_DFL)
+    for number in _SIGNALS:
+        _set_signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -18,6 +18,7 @@ import select
 import signal
 import socket
 
+from . import _clone  # noqa: F401 -- imported once, by the zygote, for all shims
 from . import _messages as messages
 from ._cgroup import JobCgroup
 from ._exec import Failure, SpawnError, Spec, spawn
@@ -35,24 +36,25 @@ _PR_SET_CHILD_SUBREAPER = 36
 # What one read takes at most; a pipe holds 64 KiB.
 _BUFFER_BYTES = 64 * 1024
 
+# Both are made by the zygote, once: a shim shares them as long as its job writes nothing.
+_BUFFER = memoryview(bytearray(_BUFFER_BYTES))
+_prctl = ctypes.CDLL(None, use_errno=True).prctl
+
 
 def prepare(name: bytes) -> None:
     """Make this process a subreaper of that name (15 bytes at most, for `ps`).  Raises OSError.
 
     No other process of the user can trace it then, nor read its memory: it holds every job's environment for a moment.
     """
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
-    if prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+    if _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
-    prctl(_PR_SET_NAME, name, 0, 0, 0)
-    prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    _prctl(_PR_SET_NAME, name, 0, 0, 0)
+    _prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def run(spec: Spec, channel: socket.socket, host: int, cwd: int, stdin: int) -> None:
     """Own the job that `spec` describes until nothing of it is left; `host` is the host's pidfd."""
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
-        signal.signal(number, signal.SIG_IGN)
-    os.setsid()
+    os.setsid()  # every signal is ignored already: the zygote ignores them
     try:
         prepare(b"lastword-shim")
         shim = Shim(spec, channel, host)
@@ -120,7 +122,7 @@ class Shim:
             keep=self._spec.keep,
             descriptors=self._loop,
             timers=self._loop,
-            buffer=memoryview(bytearray(_BUFFER_BYTES)),
+            buffer=_BUFFER,
         )
         self._spec.argv, self._spec.env = (), ()  # not needed any more, and not ours to keep
         self._tell(messages.STARTED, os.getpid())
