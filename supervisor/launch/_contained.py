@@ -211,6 +211,7 @@ class ContainedLauncher:
             output_limit=spec.output_limit,
             rotate=spec.rotate,
             cgroup=None if self._cgroup is None else f"{self._cgroup}/{job}",
+            durable=not self._site.temporary,
         )
 
     # --- told by the zygote and the children --------------------------------------------------------------------------

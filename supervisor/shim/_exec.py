@@ -51,6 +51,7 @@ class Spec:
         "argv",
         "cgroup",
         "cwd",
+        "durable",
         "env",
         "keep",
         "limits",
@@ -74,8 +75,12 @@ class Spec:
         output_limit: int,
         rotate: bool,
         cgroup: str | None,
+        durable: bool = True,
     ) -> None:
-        """`cwd` is taken from the host's own; `limits` are names of resources (such as "RLIMIT_CORE") and values."""
+        """`durable`: the folder outlives the host.
+
+        `cwd` is taken from the host's own; `limits` are names of resources (such as "RLIMIT_CORE") and values.
+        """
         self.argv = argv
         self.env = env
         self.cwd = cwd
@@ -87,6 +92,7 @@ class Spec:
         self.output_limit = output_limit
         self.rotate = rotate
         self.cgroup = cgroup
+        self.durable = durable
 
     def values(self) -> tuple[Any, ...]:
         """The arguments that make it again."""
@@ -102,6 +108,7 @@ class Spec:
             self.output_limit,
             self.rotate,
             self.cgroup,
+            self.durable,
         )
 
 

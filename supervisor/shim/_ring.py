@@ -212,11 +212,14 @@ class RingWriter:
         if self._descriptor is not None and self._told != self._header.total:
             self._write_header()
 
-    def note_exit(self, status: int | None, *, by_host_death: bool) -> None:
-        """Note how the leader ended (as from waitpid; None where nobody knows), for whoever comes after a crash."""
+    def note_exit(self, status: int | None, *, by_host_death: bool, create: bool = True) -> None:
+        """Note how the leader ended (as from waitpid; None where nobody knows), for whoever comes after a crash.
+
+        Not to `create`: only where there is a file already.
+        """
         self._header.status = status
         self._header.ended_by_host_death = by_host_death
-        if self._is_there():
+        if self._descriptor is not None or (create and self._is_there()):
             self._write_header()
 
     def seal(self, *, proven: bool) -> None:

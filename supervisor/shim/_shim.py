@@ -86,6 +86,7 @@ class Shim:
         self._keeper: Keeper | None = None
         self._armed: int | None = None
         self._forced = False  # its end, should it come now, is not of its own accord
+        self._unnoted = False  # the leader has ended, and nothing of that is in the ring's file
         self._unsent: list[bytes] = []
 
     # --- its life -----------------------------------------------------------------------------------------------------
@@ -170,9 +171,15 @@ class Shim:
     def _on_child(self) -> None:
         if self._keeper is not None:
             self._keeper.on_tree()
+            if self._unnoted and self._tree is not None:
+                # The host outlives its folder, and most often it has been told everything by now.  Here it waits for
+                # the end of output or of the tree: should this shim not see that, the leader's own end is known.
+                self._unnoted = False
+                self._ring.note_exit(self._tree.status, by_host_death=self._forced)
 
     def _on_leader_end(self, status: int) -> None:
-        self._ring.note_exit(status, by_host_death=self._forced)
+        self._ring.note_exit(status, by_host_death=self._forced, create=self._spec.durable)
+        self._unnoted = not self._spec.durable
 
     def _on_message(self) -> None:
         try:
@@ -222,6 +229,7 @@ class Shim:
 
     def ended(self, facts: Facts) -> None:
         """See `Listener.ended`."""
+        self._unnoted = False
         if not facts.keeps:
             self._remove_cgroup()
         self._tell(messages.ENDED, facts.values(), self._ring.total, self._ring.base, self._ring.fault)

@@ -177,8 +177,8 @@ async def test_a_job_outlives_the_scope_that_started_it() -> None:
 async def test_nothing_ends_before_it_is_durable(monkeypatch: pytest.MonkeyPatch) -> None:
     """While the store fails, the last word is retried: running, holding its place, shown as pending, untold."""
     async with supervising(limits=Limits(running_per_loop=1)) as supervisor:
-        process = await supervisor.start("exit 3", owner=OWNER)
         with failing_saves(monkeypatch, lambda record: record.state.terminal) as failed:
+            process = await supervisor.start("exit 3", owner=OWNER)
             await until(lambda: len(failed) >= 3)
             assert (process.state, process.outcome) == (ProcessState.RUNNING, None)
             pending = [(entry.kind, entry.record_id, entry.attempts >= 2) for entry in supervisor.pending()][1:]
@@ -197,8 +197,8 @@ async def test_nothing_ends_before_it_is_durable(monkeypatch: pytest.MonkeyPatch
 async def test_an_unknown_commit_is_made_again_and_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last word was durable although the store said otherwise: the retry finds it, and nothing is told twice."""
     async with supervising() as supervisor:
-        process = await supervisor.start("exit 3", owner=OWNER)
         with failing_saves(monkeypatch, lambda record: record.state.terminal, committed=True) as failed:
+            process = await supervisor.start("exit 3", owner=OWNER)
             await until(lambda: bool(failed))
         await process.wait()
         assert names(told(supervisor.outbox)) == ["ProcessStarted", "ProcessCompleted", "ProcessNotification"]
