@@ -138,8 +138,8 @@ class SpawnError(Exception):
 def spawn(spec: Spec, cgroup: JobCgroup | None, cwd: int, stdin: int, output: int) -> int:
     """Execute the program in a child; the pid of the job's leader, which runs its program by now.
 
-    This process may be in another working directory afterwards.  Raises `SpawnError`; what was begun then has ended,
-    and is reaped.  Raises OSError where not even that was begun.
+    Raises `SpawnError`; what was begun then has ended, and is reaped.  Raises OSError where not even that was begun.
+    This process is in no folder of the job's afterwards, unless a `SpawnError` ends it.
     """
     if cgroup is None and not spec.limits and spec.nice is None:
         with contextlib.suppress(NotImplementedError):  # a system library whose posix_spawn makes no session
@@ -173,6 +173,7 @@ def _spawn(spec: Spec, cwd: int, stdin: int, output: int) -> int:
         raise SpawnError(Failure(EXEC, errno.EINVAL, False)) from None
     finally:
         os.umask(own)
+        os.chdir("/")  # no folder is kept from being unmounted
 
 
 def _fork(spec: Spec, cgroup: JobCgroup | None, cwd: int, stdin: int, output: int) -> int:
