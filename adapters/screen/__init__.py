@@ -1,6 +1,6 @@
 """What a terminal would show: a job's screen for a model.  Needs the extra `screen` (pyte), which is loaded here.
 
-from lastword.adapters.screen import render_screen
+>>> from lastword.adapters.screen import render_screen
 """
 
 from __future__ import annotations
