@@ -17,7 +17,7 @@ from lastword.supervisor.output import (
     _renderer,  # pyright: ignore[reportPrivateUsage]  # bounds, and what is counted, have no face
     _row,
     _text,  # pyright: ignore[reportPrivateUsage]  # as above
-    _visible,
+    _visible,  # pyright: ignore[reportPrivateUsage]  # as above
 )
 
 # What is cheap to write and might be dear to read: openers, unfinished sequences, and drawing over what is there.
