@@ -96,7 +96,7 @@ class ContainedChild:
         launcher: ContainedLauncher,
     ) -> None:
         """Own `channel`, whose other end the shim of `job` will be given."""
-        self.job = job
+        self.job: int = job
         self._channel = channel
         self._listener = listener
         self._site = site

@@ -91,16 +91,16 @@ class RingHeader:
         proven: bool = False,
         fault: tuple[int, int] | None = None,
     ) -> None:
-        self.sequence = sequence
-        self.total = total
-        self.base = base
-        self.limit = limit
-        self.rotates = rotates
-        self.sealed = sealed
-        self.status = status
-        self.ended_by_host_death = ended_by_host_death
-        self.proven = proven
-        self.fault = fault
+        self.sequence: int = sequence
+        self.total: int = total
+        self.base: int = base
+        self.limit: int = limit
+        self.rotates: bool = rotates
+        self.sealed: bool = sealed
+        self.status: int | None = status
+        self.ended_by_host_death: bool = ended_by_host_death
+        self.proven: bool = proven
+        self.fault: tuple[int, int] | None = fault
 
     @property
     def end(self) -> int:
