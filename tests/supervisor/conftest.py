@@ -63,10 +63,11 @@ def stations(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Of the tiers with shims, each runs on one of the two event loops under `make test`, and on the other under
-    `make prove`."""
+    `make prove`; a module's `PROVED_BACKEND` runs there, too."""
     for item in items:
         if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
             given = item.callspec.params
             backend = given.get("anyio_backend")
-            if (given.get("each_contained_tier"), "trio" if backend == "trio" else "asyncio") in _PROVED:
+            combined = (given.get("each_contained_tier"), "trio" if backend == "trio" else "asyncio") in _PROVED
+            if combined or (backend and backend == getattr(item.module, "PROVED_BACKEND", None)):
                 item.add_marker(pytest.mark.prove)

@@ -47,8 +47,8 @@ async def main():
             process = await supervisor.start(
                 "echo $$; setsid sleep 300 </dev/null >/dev/null 2>&1 & echo $!; wait", owner=OWNER, output_limit=4096
             )
-            while (await process.read_output()).data.count(b"\\n") < 2:
-                await process.wait_output((await process.read_output()).total)
+            while (chunk := await process.read_output()).data.count(b"\\n") < 2:
+                await process.wait_output(chunk.total)
             pids.append([int(word) for word in (await process.read_output()).data.split()])
         print(json.dumps(pids), flush=True)
         await anyio.sleep_forever()

@@ -18,6 +18,9 @@ import pytest
 from own_cgroups import STRANGER, give, own_cgroup
 from shim_ground import run_as_stranger
 
+# Each test is a program or two of its own.
+PROVED_BACKEND = "trio"
+
 _PRELUDE = """
 import errno, json, os, resource, signal, sys, time
 import anyio, psutil
@@ -139,10 +142,12 @@ async with supervising() as supervisor:
     told["before"] = (await (await supervisor.start("exit 3", owner=OWNER)).wait()).exit_code
     (zygote,) = (child.pid for child in psutil.Process().children())
     limit = resource.prlimit(zygote, resource.RLIMIT_NOFILE)
-    for files in range(3, 13):
+    for files in range(3, 40):
         resource.prlimit(zygote, resource.RLIMIT_NOFILE, (files, limit[1]))
-        for environment in ({}, {"A": "x" * 100_000}):
-            told["failed"].append(await has_failed(supervisor, env=environment))
+        answers = [await has_failed(supervisor, env=environment) for environment in ({}, {"A": "x" * 100_000})]
+        if answers == [None, None]:
+            break
+        told["failed"] += [answer for answer in answers if answer]
         resource.prlimit(zygote, resource.RLIMIT_NOFILE, limit)
         assert (await (await supervisor.start("exit 4", owner=OWNER)).wait()).exit_code == 4
     told["zygote"] = alive(zygote)
@@ -150,8 +155,8 @@ async with supervising() as supervisor:
         anyio_backend_name,
         "SUBREAPER",
     )
+    assert len(told["failed"]) > 10
     for failed in told["failed"]:
-        assert failed is not None, "it needs fewer than thought"
         assert failed[:3] == ["resources", "EMFILE", "spawn_failed:resources:EMFILE"]
     assert (told["before"], told["zygote"]) == (3, True)
 
@@ -214,8 +219,8 @@ command = {
 
 async def begin(supervisor, **options):
     process = await supervisor.start(command, owner=OWNER, **options)
-    while (await process.read_output()).data.count(b"\\n") < 2:
-        await process.wait_output((await process.read_output()).total)
+    while (chunk := await process.read_output()).data.count(b"\\n") < 2:
+        await process.wait_output(chunk.total)
     stranger = int((await process.read_output()).data.split()[1])
     await until(lambda: psutil.Process(stranger).name() == "sleep")
     assert psutil.Process(stranger).uids().real == 0
@@ -235,7 +240,7 @@ def _play(body: str, backend: str, tier: str, program: Path, kind: str) -> dict[
         return _run(_STRANGER + body, backend, tier, str(program), kind, inside=group)
 
 
-@pytest.mark.parametrize("kind", ["beside", "leads"])
+@pytest.mark.parametrize("kind", ["beside", pytest.param("leads", marks=pytest.mark.prove)])
 def test_a_stop_that_may_not_signal_somebody_raises(kind: str, setuid: Path, anyio_backend_name: str) -> None:
     """EPERM within the grace and a second or so; it is still running, costs no processor time, and can end later."""
     told = _play(
@@ -249,7 +254,7 @@ async with supervising(limits=Limits(grace_seconds=0.2)) as supervisor:
         except TeardownFailedError as error:
             told["stops"].append([error.errno, process.state.name, alive(stranger)])
     before = cpu_of_shims()
-    await anyio.sleep(2)
+    await anyio.sleep(1)
     told["cpu"] = cpu_of_shims() - before
     await end(stranger)
     outcome = await process.stop()
@@ -261,12 +266,14 @@ async with supervising(limits=Limits(grace_seconds=0.2)) as supervisor:
         kind,
     )
     assert told["stops"] == [[1, "RUNNING", True]] * 2
-    assert told["cpu"] < 0.2, "it fights what it was refused"
-    print(f"processor time of a shim that was refused: {told['cpu']} s in 2 s")  # noqa: T201
+    assert told["cpu"] < 0.1, "it fights what it was refused"
+    print(f"processor time of a shim that was refused: {told['cpu']} s in 1 s")  # noqa: T201
     assert told["outcome"][1] is True
 
 
-@pytest.mark.parametrize("kind", ["beside", "leads", "survives"])
+@pytest.mark.parametrize(
+    "kind", [*(pytest.param(kind, marks=pytest.mark.prove) for kind in ("beside", "leads")), "survives"]
+)
 def test_a_control_group_ends_even_those(kind: str, setuid: Path, anyio_backend_name: str) -> None:
     """The kernel kills all that is in it, whoever that is."""
     told = _play(
@@ -284,7 +291,7 @@ async with supervising(limits=Limits(grace_seconds=0.2)) as supervisor:
     assert told["outcome"] == [True, False]
 
 
-@pytest.mark.parametrize("kind", ["beside", "leads"])
+@pytest.mark.parametrize("kind", ["beside", pytest.param("leads", marks=pytest.mark.prove)])
 @pytest.mark.parametrize("how", ["timeout", "close"])
 def test_what_nobody_can_be_told_of_fails(how: str, kind: str, setuid: Path, anyio_backend_name: str) -> None:
     """By a timeout or by closing: failed, teardown_failed:EPERM, in bounded time; a shim holds on until it ends."""

@@ -110,11 +110,10 @@ def name_of(pid: int) -> str:
 
 async def pids_of(process: Process, count: int = 1) -> list[int]:
     """The numbers that the job has written, one to a line, once there are `count`."""
-    while len(words := (await process.read_output()).data.split(b"\n")[:-1]) < count:
-        chunk = await process.read_output()
+    while (chunk := await process.read_output()).data.count(b"\n") < count:
         assert not chunk.ended, chunk
-        if chunk.data.count(b"\n") < count:
-            await process.wait_output(chunk.total)
+        await process.wait_output(chunk.total)
+    words = chunk.data.split(b"\n")
     return [int(word) for word in words[:count]]
 
 
