@@ -65,6 +65,13 @@ def mark() -> Generator[str]:
 
 
 @pytest.fixture(autouse=True)
+def _patience(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    # What ends a hang must not end the long counts.
+    if request.node.get_closest_marker("prove"):
+        monkeypatch.setattr(supervising, "HANG_SECONDS", 600.0)
+
+
+@pytest.fixture(autouse=True)
 def _own_temporary_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     # So that what is left of them can be counted, whatever else runs on the machine.
     folder = tmp_path_factory.mktemp("temporary")

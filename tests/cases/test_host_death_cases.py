@@ -67,7 +67,7 @@ async def test_c21_a_host_that_is_killed_takes_every_tree_with_it(
 
 async def _all_lost(tier: Containment, state: Path, handles: set[str]) -> None:
     """Told once each, as lost, to their owner; and never again."""
-    async with running_in(state) as runtime:
+    async with running_in(state, retained_completed=1000) as runtime:
         listed = {process.handle: process for process in runtime.supervisor.list(runtime.loop)}
         assert set(listed) >= handles
         for process in listed.values():
