@@ -314,7 +314,7 @@ anyio.run(main, backend=backend)
 
 @pytest.mark.parametrize("how", ["first", "subreaper"])
 def test_no_zombie_is_left_to_a_host_that_adopts(
-    how: str, each_contained_tier: Containment, anyio_backend_name: str
+    how: str, each_contained_tier: Containment, anyio_backend_name: str, tmp_path: Path
 ) -> None:
     """As process 1 or a subreaper it gets the shims of a zygote that was killed; its own children stay its own."""
     apart: tuple[str, ...] = ()
@@ -327,6 +327,6 @@ def test_no_zombie_is_left_to_a_host_that_adopts(
         text=True,
         timeout=100,
         check=False,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "support")},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "support"), "TMPDIR": str(tmp_path)},
     )
     assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr
