@@ -136,6 +136,7 @@ class Shim:
         self._on_child()  # what ended before SIGCHLD was listened for
         self._loop.run()
         self._remove_cgroup()
+        self._remove_supervisors_cgroup()
 
     def tell_fault(self) -> None:
         """Tell the host where this program went wrong: lines of its own code, no value of anybody's."""
@@ -213,6 +214,14 @@ class Shim:
         self._forced = True
         assert self._keeper is not None  # noqa: S101 -- served only once there is one
         self._keeper.end_now()
+
+    def _remove_supervisors_cgroup(self) -> None:
+        """Where the host has died, and perhaps the zygote too: the last shim that leaves finds it empty."""
+        poll = select.poll()
+        poll.register(self._host, select.POLLIN)
+        if self._spec.cgroup is not None and poll.poll(0):
+            with contextlib.suppress(OSError):
+                os.rmdir(os.path.dirname(self._spec.cgroup))  # noqa: PTH106, PTH120 -- no pathlib here
 
     def _is_wanted(self) -> bool:
         """Whether the host lives and still wants the job."""

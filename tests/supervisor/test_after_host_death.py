@@ -266,6 +266,7 @@ async def test_jobs_end_with_a_host_whose_zygote_was_killed(
         os.kill(host.zygote, signal.SIGKILL)
         host.kill()
         await all_gone(*host.pids, *host.shims)
+        assert host.group is None or not host.group.parent.exists()
 
 
 # --- a host that orphans come to
