@@ -63,11 +63,16 @@ def stations(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Of the tiers with shims, each runs on one of the two event loops under `make test`, and on the other under
-    `make prove`; a module's `PROVED_BACKEND` runs there, too."""
+    `make prove`; a module's `PROVED_BACKEND` runs there, too.  Where every tier runs, only the strongest does that:
+    it differs from the one below it in how a tree is killed, which tests/cases and tests/hostile ask on both."""
     for item in items:
         if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
             given = item.callspec.params
             backend = given.get("anyio_backend")
-            combined = (given.get("each_contained_tier"), "trio" if backend == "trio" else "asyncio") in _PROVED
+            loop = "trio" if backend == "trio" else "asyncio"
+            combined = (given.get("each_contained_tier"), loop) in _PROVED or (
+                given.get("each_tier"),
+                loop,
+            ) == (Containment.CGROUP, "asyncio")
             if combined or (backend and backend == getattr(item.module, "PROVED_BACKEND", None)):
                 item.add_marker(pytest.mark.prove)
