@@ -1,7 +1,7 @@
 """Hosts that are forked on demand, and their lives, which are lived side by side: most of their time is waiting.
 
-A test says by its parameter `lives` what is to be lived, and gets by `told` what came of it.  The lives of all selected
-tests begin together, as many at a time as there are lanes, in the tests' order.
+A test says by its parameter `lives` what is to be lived, and gets by `told` what came of it.  The lives of a module's
+selected tests begin together, as many at a time as there are lanes, in the tests' order.
 """
 
 from __future__ import annotations
@@ -20,19 +20,22 @@ LANES = min(2 * (os.cpu_count() or 1), 8)
 Lived = dict[tuple[Life, ...], list[Future[Told]]]
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Generator[Hosts]:
     with serving(tmp_path_factory.mktemp("hosts"), LANES) as hosts:
         yield hosts
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def lived(request: pytest.FixtureRequest, hosts: Hosts) -> dict[str, list[Future[Told]]]:
     """Of each test, by its name."""
     return {
         item.nodeid: [hosts.begin(life) for life in cast("list[Life]", item.callspec.params["lives"])]
         for item in request.session.items
-        if isinstance(item, pytest.Function) and hasattr(item, "callspec") and "lives" in item.callspec.params
+        if item.path == request.path  # only this module's: their hosts end with it
+        and isinstance(item, pytest.Function)
+        and hasattr(item, "callspec")
+        and "lives" in item.callspec.params
     }
 
 
