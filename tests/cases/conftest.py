@@ -18,6 +18,8 @@ from lastword.supervisor.launch import launcher_of
 
 _numbers = itertools.count()
 
+_TYPED = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+
 
 # A runtime keeps its state in memory or in a directory; both are tried on both backends, not in every tier.
 _STATES = {
@@ -81,9 +83,10 @@ def _own_temporary_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch:
 
 @pytest.fixture(autouse=True)
 def _signals_as_in_a_terminal() -> Generator[None]:
-    # A shell starts background commands with SIGINT ignored, and jobs of the weakest tier inherit that.
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A shell starts background commands with some ignored, as does nohup, and jobs of the weakest tier inherit that.
+    ignored = [number for number in _TYPED if signal.getsignal(number) is signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)
     yield
-    signal.signal(signal.SIGINT, before)
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
