@@ -57,7 +57,7 @@ wheel-test: .venv/.installed
 # Pin anew what requirements/dev.in and pyproject.toml ask for (needs uv; the file names no registry host).
 requirements:
 	uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-		--extra cli --extra screen --extra trio -o requirements/dev.txt pyproject.toml requirements/dev.in
+		--extra cli --extra mcp --extra screen --extra trio -o requirements/dev.txt pyproject.toml requirements/dev.in
 
 clean:
 	rm -rf .venv dist docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -453,10 +453,16 @@ async def test_an_idle_job_costs_a_descriptor_or_two_and_no_thread_or_task(each_
     """A socket to its shim, or a pidfd and a pipe; everything else is shared."""
     async with supervising(limits=Limits(running_per_loop=32, spool_bytes=4096)) as supervisor:
         await (await supervisor.start("true", owner=OWNER)).wait()
-        before = (len(list(Path("/proc/self/fd").iterdir())), threading.active_count(), len(anyio.get_running_tasks()))
+        descriptors, threads = _descriptors(), set(threading.enumerate())
+        tasks = len(anyio.get_running_tasks())
         for _ in range(20):
             await supervisor.start(["sleep", "300"], owner=OWNER, timeout=600.0)
         await anyio.wait_all_tasks_blocked()
-        after = (len(list(Path("/proc/self/fd").iterdir())), threading.active_count(), len(anyio.get_running_tasks()))
         each = 2 if each_tier is Containment.PROCESS_GROUP else 1
-        assert after == (before[0] + 20 * each, before[1], before[2])
+        assert _descriptors() == descriptors + 20 * each
+        assert set(threading.enumerate()) <= threads  # one of an earlier test may have ended since
+        assert len(anyio.get_running_tasks()) == tasks
+
+
+def _descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
