@@ -26,7 +26,7 @@ test: .venv/.installed
 check: .venv/.installed
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	! grep -rnE '^\s*(import lastword|from lastword)' --include='*.py' __main__.py _runtime.py _sqlite.py adapters notifier session supervisor
+	! grep -rnE '^\s*(import lastword|from lastword)' --include='*.py' __main__.py _readonly.py _runtime.py _sqlite.py adapters notifier session supervisor
 	$(PY) -m mypy
 	$(PY) -m pyright
 	PATH="$(CURDIR)/.venv/bin:$$PATH" $(PY) -m pyright --verifytypes lastword --ignoreexternal

@@ -32,6 +32,9 @@ from ._outcome import Outcome as Outcome
 from ._process import OutputFollower as OutputFollower
 from ._process import Process as Process
 from ._supervisor import Supervisor as Supervisor
+from ._view import DirectoryView as DirectoryView
+from ._view import ProcessView as ProcessView
+from ._view import view_directory as view_directory
 from .launch import Diagnosis as Diagnosis
 from .launch import LackCode as LackCode
 from .launch import LauncherFactory as LauncherFactory

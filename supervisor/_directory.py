@@ -13,6 +13,8 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+import struct
+import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,11 +24,21 @@ import attrs
 
 from ._errors import DirectoryInUseError, ErrorCode, SupervisorError, refusing
 
+STORE = "supervisor.db"
+OUTPUT = "output"
+"""The supervisor's store, and the folder of ring files, in the directory."""
+
 _LOCK = "lock"
 _SESSION = "session.id"
 
 # (device, inode) of every directory that this process holds.
 _held: set[tuple[int, int]] = set()
+
+# `struct flock` (fcntl.h) and the question "who holds any of it for writing", in the order of each system.
+if sys.platform == "darwin":  # start, length, pid, type, whence
+    _ASKED, _WHOLE_FILE = struct.Struct("@qqihh"), (0, 0, 0, fcntl.F_WRLCK, 0)
+else:  # type, whence, start, length, pid
+    _ASKED, _WHOLE_FILE = struct.Struct("@hhqqi0q"), (fcntl.F_WRLCK, 0, 0, 0, 0)
 
 
 @attrs.frozen(kw_only=True)
@@ -71,6 +83,42 @@ def hold_directory(
         _held.discard(key)
 
 
+def session_in(directory: Path) -> UUID | None:
+    """The session that the directory names, None where it names none; only looks.
+
+    Raises `SupervisorError` (manifest_corrupt) where its name cannot be read.
+    """
+    try:
+        text = (directory / _SESSION).read_text(encoding="ascii")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeError):
+        raise SupervisorError(ErrorCode.MANIFEST_CORRUPT, "the directory's session id cannot be read") from None
+    try:
+        return UUID(text.strip())
+    except ValueError:
+        raise SupervisorError(ErrorCode.MANIFEST_CORRUPT, "the directory's session id is not an id") from None
+
+
+def is_held(directory: Path) -> bool:
+    """Whether a live owner holds the directory; only looks, and is in nobody's way.  Raises `OSError`."""
+    status = directory.stat()
+    if (status.st_dev, status.st_ino) in _held:
+        # Asking the system would answer for other processes alone, and closing the file would drop the lock.
+        return True
+    try:
+        descriptor = os.open(directory / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        # Not a lock that is tried and given back: whoever opens the directory in that moment would be refused.
+        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _ASKED.pack(*_WHOLE_FILE))
+    finally:
+        os.close(descriptor)
+    holder: int = _ASKED.unpack(answer)[_WHOLE_FILE.index(fcntl.F_WRLCK)]
+    return holder != fcntl.F_UNLCK
+
+
 def _lock(descriptor: int) -> None:
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -96,18 +144,7 @@ def _make_private(directory: Path) -> None:
 
 def _session_of(directory: Path, wanted: UUID | None, new_id: Callable[[], UUID]) -> UUID:
     """The session that the directory names; named durably now where it is new."""
-    file = directory / _SESSION
-    try:
-        text = file.read_text(encoding="ascii")
-    except FileNotFoundError:
-        known = None
-    except (OSError, UnicodeError):
-        raise SupervisorError(ErrorCode.MANIFEST_CORRUPT, "the directory's session id cannot be read") from None
-    else:
-        try:
-            known = UUID(text.strip())
-        except ValueError:
-            raise SupervisorError(ErrorCode.MANIFEST_CORRUPT, "the directory's session id is not an id") from None
+    known = session_in(directory)
     if known is None:
         if wanted is None and any(directory.glob("*.db")):
             raise SupervisorError(
@@ -116,7 +153,7 @@ def _session_of(directory: Path, wanted: UUID | None, new_id: Callable[[], UUID]
             )
         session_id = wanted if wanted is not None else new_id()
         with refusing("the state directory"):
-            _write_durably(file, f"{session_id}\n".encode("ascii"))
+            _write_durably(directory / _SESSION, f"{session_id}\n".encode("ascii"))
         return session_id
     if wanted is not None and wanted != known:
         raise SupervisorError(

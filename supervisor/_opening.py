@@ -24,6 +24,7 @@ import attrs
 from ..notifier import Clock, SystemClock, new_uuid7
 from ..notifier._interrupts import protect, uninterrupted
 from ._admission import Admission
+from ._directory import OUTPUT, STORE
 from ._errors import ErrorCode, SupervisorError, refusing
 from ._limits import Containment, Limits
 from ._outbox import StoreOutbox
@@ -37,9 +38,6 @@ from ._works import Tasks, Works
 from .launch import LauncherFactory, LaunchSite, strongest_launcher, wait_for_old_shims
 
 logger = logging.getLogger(__name__)
-
-_STORE = "supervisor.db"
-_OUTPUT = "output"
 
 
 def open_supervisor(
@@ -113,7 +111,7 @@ class _Opening(AbstractAsyncContextManager[Supervisor, None]):
             with refusing("the folder for temporary files"):
                 folder = Path(tempfile.mkdtemp(prefix="lastword-"))
             stack.callback(_remove, folder, os.getpid())
-        output = folder / _OUTPUT
+        output = folder / OUTPUT
         with refusing("the folder for output"):
             output.mkdir(mode=0o700, exist_ok=True)
         timers = Timers(self.clock)
@@ -125,7 +123,7 @@ class _Opening(AbstractAsyncContextManager[Supervisor, None]):
         )
         self._check(launcher.containment)
         with refusing("the store"):
-            store = Store(None if self.directory is None else folder / _STORE, self.session_id)
+            store = Store(None if self.directory is None else folder / STORE, self.session_id)
         stack.push_async_callback(store.aclose)
         group = anyio.create_task_group()
         tasks = Tasks(group)

@@ -15,7 +15,7 @@ import anyio
 import attrs
 from anyio.lowlevel import checkpoint
 
-from ..notifier import OutboxUnit, PendingDelivery, RecordKind
+from ..notifier import NewRecord, OutboxUnit, PendingDelivery, RecordKind
 from ._store import Store
 
 
@@ -66,13 +66,12 @@ class StoreOutbox:
         """Every record that is held, in order of position."""
         held = [*self._entries.items(), *self._quarantined.items()]
         return [
-            PendingDelivery(
-                record_id=record.record_id,
-                kind="notification" if record.kind is RecordKind.COMMAND else "event",
-                process_handle=entry.unit.subject,
+            undelivered_record(
+                record,
+                entry.unit.subject,
+                quarantined=position in self._quarantined,
                 attempts=entry.attempts,
-                status="quarantined" if position in self._quarantined else "waiting",
-                last_error=entry.last_error,
+                error=entry.last_error,
             )
             for position, entry in sorted(held, key=lambda item: item[0])
             for record in entry.unit.records
@@ -140,3 +139,17 @@ class StoreOutbox:
         self._changed = True
         self._change.set()
         self._change = anyio.Event()
+
+
+def undelivered_record(
+    record: NewRecord, handle: str, *, quarantined: bool, attempts: int = 0, error: str | None = None
+) -> PendingDelivery:
+    """A record that is still here, for people to look at."""
+    return PendingDelivery(
+        record_id=record.record_id,
+        kind="notification" if record.kind is RecordKind.COMMAND else "event",
+        process_handle=handle,
+        attempts=attempts,
+        status="quarantined" if quarantined else "waiting",
+        last_error=error,
+    )

@@ -1,136 +1,115 @@
-"""Reading a journal without a trace: neither its file nor its folder is changed, or need be writable.
+"""Reading a journal that is not opened: it is only looked at, whoever has it open, and nothing is left behind.
 
-Theory of operation
-- SQLite reads a file in WAL mode through an index beside it (`-shm`), and makes one, and a log, where there is none:
-  impossible in a read-only folder, and a litter that may stand in the owner's way in any other.  So:
-- Log and index are both there: somebody has the journal open, or died with it.  SQLite's own way makes nothing new.
-- No log, or an empty one: the file alone is all there is, and is read as one that nobody changes (`immutable`).
-- A log without its index (a copy, a restored backup): both are copied to a private folder, and the copy is read.
-- In the last two cases nobody had the journal open.  If somebody came meanwhile, what was read is worth nothing: that
-  is told, and nothing else.
-
-To whoever edits: closing a file beside SQLite drops the POSIX locks that this process holds on it.  Nobody in this
-process has it open where we do that; whoever comes meanwhile is the reason why `_let_go` looks first.
+`open_reader` shows what is in it, `verify` (`_verify`) judges it.  Both see it as it is at one moment.
 """
 
 from __future__ import annotations
 
 import contextlib
-import shutil
 import sqlite3
-import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from os import PathLike
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import final
+from uuid import UUID
 
+from ..._readonly import OpenedMeanwhileError
+from ..._readonly import reading as reading_database
 from ...notifier import JournalUnavailableError
+from .._arguments import check_path, check_sequence
+from .._errors import JournalCorruptError, JournalTooNewError
+from . import _schema as sql
+from ._faults import told
 from ._filesystem import misplaced
-from ._rows import text
+from ._port import Record
+from ._rows import decode_count, decode_record, decode_session, text
 
-_LOG, _INDEX, _ROLLBACK = "-wal", "-shm", "-journal"
+# A bounded piece of memory, whatever the journal's length.
+_PAGE = 256
 
-# What must not be closed, since somebody in this process may have taken locks on the same file meanwhile.
-_kept_open: list[object] = []
-
-_State: TypeAlias = tuple[tuple[str, int, int, int], ...]
+_DOING = "reading the journal"
 
 
 @contextlib.contextmanager
-def reading(path: Path) -> Generator[sqlite3.Connection]:
-    """A connection that sees the journal as it is at one moment.
+def reading(path: Path, doing: str) -> Generator[sqlite3.Connection]:
+    """A connection that sees the journal as it is at one moment; `doing` begins what is raised.
 
-    Raises `sqlite3.Error`, `OSError`, and `JournalUnavailableError` where there is no file or it was opened meanwhile.
+    Raises `sqlite3.Error`, `OSError`, `JournalUnavailableError` where there is no file or it was opened meanwhile,
+    `JournalCorruptError` where it is no journal at all, and `JournalTooNewError`.
     """
     wrong = misplaced(path)
     if wrong is not None:
-        raise JournalUnavailableError(f"verifying the journal: {wrong}")
+        raise JournalUnavailableError(f"{doing}: {wrong}")
     if not path.exists():
-        raise JournalUnavailableError("verifying the journal: there is no such file")
-    file = path.resolve()  # SQLite, too, looks for a link's log beside what it leads to
-    shared = _shared(file)
-    if shared is not None:
-        with contextlib.closing(shared):
-            yield shared
-        return
-    before = _state(file)
+        raise JournalUnavailableError(f"{doing}: there is no such file")
     try:
-        with _alone(file, before) as connection:
+        with reading_database(path, text_factory=text) as connection:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version > sql.VERSION:
+                raise JournalTooNewError(version, sql.VERSION)
+            if version <= 0:
+                raise JournalCorruptError(f"{doing}: the file is not a journal")
             yield connection
-    except Exception:
-        _check_untouched(file, before)  # in place of what was raised: what changes underneath looks damaged
-        raise
-    _check_untouched(file, before)
+    except OpenedMeanwhileError:
+        raise JournalUnavailableError(f"{doing}: it was opened meanwhile; try again") from None
 
 
-def _shared(file: Path) -> sqlite3.Connection | None:
-    """A view beside whoever has the journal open; None where nobody has, or none can be had in this folder."""
-    if not _beside(file, _LOG).exists() or not _beside(file, _INDEX).exists():
-        return None
-    connection = _connect(file, "mode=ro")
-    try:
-        connection.execute("BEGIN")
-        connection.execute("SELECT 1 FROM sqlite_master").fetchone()
-    except sqlite3.OperationalError as error:
-        connection.close()
-        if error.sqlite_errorcode & 0xFF in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}:
-            return None
-        raise
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+@final
+class JournalReader:
+    """A journal as it was at one moment; `open_reader` makes one, and there is no other way.
+
+    Its methods raise `JournalCorruptError` for a row that cannot have been written there, and
+    `JournalUnavailableError`.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    @property
+    def session_id(self) -> UUID | None:
+        """Whose journal it is; None where it has never been opened."""
+        with told(_DOING):
+            session = decode_session(self._connection.execute(sql.SESSION).fetchmany(2))
+        return None if session is None else session[0]
+
+    def records(self, after: int = 0) -> Iterator[Record]:
+        """Every record after that sequence, in order.  Raises `InvalidArgumentError` for what is no sequence."""
+        check_sequence("after", after)
+        page = self._page(sql.READ, after)
+        while page:
+            yield from page
+            page = self._page(sql.READ, page[-1].seq)
+
+    def unacknowledged(self) -> list[Record]:
+        """Every notification that nothing consumes, of all loops, in order of the journal."""
+        found: list[Record] = []
+        with told(_DOING):
+            loops = [decode_count(row) for row in self._connection.execute(sql.LOOPS)]
+        for loop_id, _ in loops:
+            page = self._page(sql.PENDING, loop_id.bytes, 0)
+            while page:
+                found += page
+                page = self._page(sql.PENDING, loop_id.bytes, page[-1].seq)
+        return sorted(found, key=lambda record: record.seq)
+
+    def _page(self, statement: str, *values: object) -> list[Record]:
+        with told(_DOING):
+            return [decode_record(row) for row in self._connection.execute(statement, (*values, _PAGE))]
 
 
 @contextlib.contextmanager
-def _alone(file: Path, before: _State) -> Generator[sqlite3.Connection]:
-    """A view of a journal that nobody has open."""
-    logs = [log for log in (_beside(file, _LOG), _beside(file, _ROLLBACK)) if log.exists() and log.stat().st_size]
-    if not logs:
-        connection = _connect(file, "mode=ro&immutable=1")
-        try:
-            yield connection
-        finally:
-            _let_go(connection, file, before)
-        return
-    with tempfile.TemporaryDirectory(prefix="lastword-") as folder:
-        for original in (file, *logs):
-            source = original.open("rb")
-            try:
-                with Path(folder, original.name).open("wb") as copy:
-                    shutil.copyfileobj(source, copy)
-            finally:
-                _let_go(source, file, before)
-        with contextlib.closing(_connect(Path(folder, file.name), "mode=rw")) as connection:
-            yield connection
+def open_reader(path: str | PathLike[str]) -> Generator[JournalReader]:
+    """Look into the SQLite journal at `path`, for the time of a block, without changing it or its folder.
 
+    Neither need be writable, and whoever has the journal open is not disturbed: it is seen as it is at one moment.
+    Nothing is opened in the sense of the epoch: nobody is fenced.
 
-def _connect(file: Path, how: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(f"{file.as_uri()}?{how}", uri=True, isolation_level=None)
-    connection.text_factory = text
-    return connection
-
-
-def _let_go(opened: sqlite3.Connection | BinaryIO, file: Path, before: _State) -> None:
-    if _state(file) == before:
-        opened.close()
-    else:
-        _kept_open.append(opened)
-
-
-def _check_untouched(file: Path, before: _State) -> None:
-    if _state(file) != before:
-        raise JournalUnavailableError("verifying the journal: it was opened meanwhile; verify it again")
-
-
-def _beside(file: Path, suffix: str) -> Path:
-    return file.with_name(file.name + suffix)
-
-
-def _state(file: Path) -> _State:
-    """What changes when somebody opens or writes the journal."""
-    found: list[tuple[str, int, int, int]] = []
-    for suffix in ("", _LOG, _INDEX, _ROLLBACK):
-        with contextlib.suppress(FileNotFoundError):
-            status = _beside(file, suffix).stat()
-            found.append((suffix, status.st_ino, status.st_size, status.st_mtime_ns))
-    return tuple(found)
+    Raises `InvalidArgumentError` for what is no path, `JournalUnavailableError` where there is no file, it cannot be
+    read now or was opened meanwhile (also at the block's end: what was read is worth nothing then), and
+    `JournalCorruptError`, `JournalTooNewError`.
+    """
+    file = check_path("path", path)
+    with contextlib.ExitStack() as stack:
+        with told(_DOING):  # not around the block: what its author raises is no fault of the file's
+            connection = stack.enter_context(reading(file, _DOING))
+        yield JournalReader(connection)

@@ -17,7 +17,6 @@ import attrs
 
 from ...notifier import NewRecord, RecordKind
 from .._arguments import check_path
-from .._errors import JournalCorruptError, JournalTooNewError
 from . import _schema as sql
 from ._faults import DamageError, told
 from ._judge import fence_record, fingerprint
@@ -26,6 +25,8 @@ from ._rows import decode_fingerprint, decode_mark, decode_record, decode_sessio
 
 # Enough to see what is wrong; a broken file can have as many as it has rows.
 MOST_PROBLEMS = 100
+
+_DOING = "verifying the journal"
 
 _MADE = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name"
 _FIRSTS = "SELECT min(seq) AS seq FROM record WHERE kind = 1 AND subject IS NOT NULL GROUP BY subject"
@@ -82,12 +83,7 @@ def verify(path: str | PathLike[str]) -> Verification:
     read now, `JournalCorruptError` where it is no journal at all, and `JournalTooNewError`.
     """
     file = check_path("path", path)
-    with told("verifying the journal"), reading(file) as connection:
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version > sql.VERSION:
-            raise JournalTooNewError(version, sql.VERSION)
-        if version <= 0:
-            raise JournalCorruptError("verifying the journal: the file is not a journal")
+    with told(_DOING), reading(file, _DOING) as connection:
         return _verify(connection)
 
 

@@ -237,7 +237,7 @@ def test_a_journal_that_is_opened_meanwhile_is_not_judged(
     kept: list[object] = []
     with monkeypatch.context() as meanwhile:
         meanwhile.setattr("lastword.session.journal._verify._verify", opened_meanwhile)
-        meanwhile.setattr("lastword.session.journal._reading._kept_open", kept)
+        meanwhile.setattr("lastword._readonly._kept_open", kept)
         with pytest.raises(JournalUnavailableError, match="opened meanwhile"):
             verify(found)
     assert bool(kept) == (state == "closed")  # of the other, the copy had been made before

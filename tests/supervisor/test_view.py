@@ -1,0 +1,125 @@
+"""A state directory is looked into while somebody holds it, after its host's death, and closed: and stays as it is."""
+
+from __future__ import annotations
+
+import fcntl
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from supervising import OWNER, SESSION, supervising, wait_for_output
+
+from lastword.notifier import ProcessState
+from lastword.supervisor import ErrorCode, SupervisorError, hold_directory, view_directory
+from lastword.supervisor.launch._site import KEEPERS_LOCK
+
+HOST = """
+import sys, anyio, lastword
+async def main():
+    async with lastword.open_runtime(sys.argv[1]) as runtime:
+        process = await runtime.start("echo hello; sleep 600", name="sleeper")
+        await process.wait_output(5)
+        print(process.handle, flush=True)
+        await anyio.sleep_forever()
+anyio.run(main)
+"""
+
+
+def _snapshot(folder: Path) -> dict[str, tuple[int, bytes | None]]:
+    """Every file and what is in it, but for SQLite's index, which it makes anew for whoever reads after a crash."""
+    return {
+        file.name: (file.stat().st_mode, None if file.is_dir() or file.name.endswith("-shm") else file.read_bytes())
+        for file in folder.rglob("*")
+    }
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A state directory that names its session, held by nobody."""
+    with hold_directory(tmp_path / "state", session_id=SESSION, new_id=uuid4):
+        pass
+    return tmp_path / "state"
+
+
+async def test_what_runs_and_what_has_ended_is_seen_beside_its_supervisor(directory: Path) -> None:
+    async with supervising(directory) as supervisor:
+        ended = await supervisor.start("printf done; exit 3", owner=OWNER, name="ended")
+        outcome = await ended.wait()
+        running = await supervisor.start("printf more; sleep 600", owner=OWNER, background=True)
+        await wait_for_output(running, b"more")
+        seen = view_directory(directory)
+        assert [view.handle for view in seen.processes] == [ended.handle, running.handle]
+        first, second = seen.processes
+        assert (first.name, first.program, first.state) == ("ended", "sh", ProcessState.EXITED)
+        assert (first.outcome, first.owner, first.command_id) == (outcome, OWNER, ended.command_id)
+        chunk = first.read_output()
+        assert (chunk.data, chunk.ended) == (b"done", True)
+        assert (second.state, second.outcome, second.backgrounded) == (ProcessState.RUNNING, None, True)
+        chunk = second.read_output(2)
+        assert (chunk.data, chunk.ended, chunk.total) == (b"re", False, 4)
+        with pytest.raises(SupervisorError) as caught:
+            second.read_output(5)
+        assert caught.value.code is ErrorCode.CURSOR_AHEAD
+        # Nobody takes the units here: the two of the ended one (three records) and the running one's first.
+        assert [(each.process_handle, each.kind, each.status) for each in seen.undelivered] == [
+            (ended.handle, "event", "waiting"),
+            (ended.handle, "event", "waiting"),
+            (ended.handle, "notification", "waiting"),
+            (running.handle, "event", "waiting"),
+        ]
+
+
+def test_a_dead_hosts_directory_is_seen_as_it_was_left_and_nothing_in_it_changes(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    with subprocess.Popen([sys.executable, "-c", HOST, str(folder)], stdout=subprocess.PIPE, text=True) as host:
+        assert host.stdout is not None
+        handle = host.stdout.readline().strip()
+        assert view_directory(folder).held
+        host.send_signal(signal.SIGKILL)
+        host.wait()
+    with (folder / KEEPERS_LOCK).open() as lock:  # they write the ring's last header, and let go when all is over
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    before = _snapshot(folder)
+    seen = view_directory(folder)
+    assert not seen.held
+    (view,) = seen.processes
+    assert (view.handle, view.name, view.state, view.outcome) == (handle, "sleeper", ProcessState.RUNNING, None)
+    assert view.read_output().data == b"hello\n"
+    assert _snapshot(folder) == before
+
+
+def test_what_is_no_state_directory_is_told_and_not_made(tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "absent"):
+        with pytest.raises(SupervisorError, match="no state directory") as caught:
+            view_directory(place)
+        assert caught.value.code is ErrorCode.INVALID_SETTINGS
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_new_directory_without_a_store_has_no_processes(directory: Path) -> None:
+    seen = view_directory(directory)
+    assert (seen.session_id, seen.held, seen.processes, seen.undelivered) == (SESSION, False, (), ())
+
+
+def test_the_holder_is_seen_in_this_process_and_keeps_its_lock(directory: Path) -> None:
+    """Asking the system would drop it: closing any descriptor of a file drops the process's locks on it."""
+    asked = "import sys; from lastword.supervisor import view_directory; print(view_directory(sys.argv[1]).held)"
+    with hold_directory(directory, session_id=None, new_id=uuid4):
+        assert view_directory(directory).held
+        other = subprocess.run(
+            [sys.executable, "-c", asked, str(directory)], capture_output=True, text=True, check=True
+        )
+        assert other.stdout == "True\n"
+    assert not view_directory(directory).held
+
+
+@pytest.mark.parametrize("damage", [b"", b"x" * 4096])
+def test_a_damaged_store_is_told_without_a_path(directory: Path, damage: bytes) -> None:
+    (directory / "supervisor.db").write_bytes(b"SQLite format 3\0" + damage)
+    with pytest.raises(SupervisorError) as caught:
+        view_directory(directory)
+    assert caught.value.code is ErrorCode.MANIFEST_CORRUPT
+    assert str(directory) not in str(caught.value)
