@@ -1,58 +1,42 @@
 """One process's life, from its record to its last word: the only place that decides about it.
 
 Theory of operation
-- `run` takes it from `starting` to `running`, each durable before the next step, in a task of the supervisor; its
-  caller only waits for the hand-off.  A caller that is gone before the launcher said "spawned" wants no process.
+- `Starting` takes it from `starting` to `running`.
 - From then on nothing of it is a task: the launcher's keeper tells `grew`, `ended` and `stuck`, callers ask for
   stops, a timer asks for the timeout's.
-- Whatever ends it goes through `_settle`, where the first verdict wins, and then `_conclude`, which keeps the terminal
+- Whatever ends it goes through `settle`, where the first verdict wins, and then `_conclude`, which keeps the terminal
   order: one transaction (record, last word, notification) -> quota released -> waiters woken -> outbox told.
 - A store that fails is tried again for as long as it takes; until the last word is durable the process counts as
   running, holds its place, and `wait()` waits.  Where closing cannot wait for it, `abandon` ends every wait.
 
-Awaits, and what a death of the host at each leaves: before `starting` is durable, nothing.  After it, a record that the
-next opening tells as lost.  After the last transaction, the outbox's rows, which the next opening delivers.
+Awaits, and what a death of the host at each leaves: until the last transaction, a record that the next opening tells as
+lost.  After it, the outbox's rows, which the next opening delivers.
 """
 
 from __future__ import annotations
 
 import contextlib
-import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import final
 
-import anyio
-from anyio.lowlevel import checkpoint
-
 from ..notifier import ProcessState
-from ..notifier._crashpoints import CrashPoint, reached
 from ..notifier._first import first_of
 from . import _diagnostics as diagnostics
 from ._admission import Reservation
 from ._command import Order
-from ._errors import ErrorCode, ProcessNotFoundError, SpawnFailedError, SupervisorError
-from ._latch import Latch
+from ._errors import ProcessNotFoundError
 from ._outcome import CAUSES, Outcome, StopCause, Verdict, failed, judge, outcome_of
-from ._readers import Readers
 from ._record import ProcessRecord
+from ._starting import Starting
 from ._stopping import Stopping
-from ._store import STORE_ERRORS
 from ._teller import Teller
 from ._timers import Timer
+from ._waits import Waits
 from ._works import Works
-from .launch import Child, LaunchFailedError, Report, StopMode
+from .launch import Child, Report, StopMode
 from .output import OutputChunk, SpoolState, read_ring
-
-logger = logging.getLogger(__name__)
-
-_UNTOLD = (
-    "the supervisor has closed before the process's last word could be stored; "
-    "it is told at the next opening of the state directory"
-)
-_UNFORESEEN = "it failed in a way that nobody foresaw, which the log tells; nothing was left running"
-_UNSTORED = "the store is unavailable, so the process was not left running; try again when it is back"
 
 
 @final
@@ -74,19 +58,11 @@ class Job:
         self._stopping = Stopping()
         self._stop_at: int | None = None  # the count of output bytes above which it is stopped
         self._evicted = False
-        self._abandoned = False
         self._timeout: Timer | None = None
-        self._unwanted = False  # the caller of `start` was cancelled
-        self._refusal: SupervisorError | None = None  # what the caller of `start` is told where it does not run
-        self._handed_off = Latch()
-        self._launched = Latch()
-        self._tried = Latch()  # the last word was tried to be stored, with success or without
-        self._over = Latch()  # its last word is durable, or nobody is left to make it so
-        self._emptied = Latch()
-        self._watchers: set[anyio.Event] = set()
-        self._readers = Readers()
+        self._starting: Starting | None = None
+        self._waits = Waits()
         if record.outcome is not None:
-            self._end_waiting()
+            self._waits.end()
 
     # --- what can be seen ---------------------------------------------------------------------------------------------
 
@@ -153,83 +129,42 @@ class Job:
     # --- starting -----------------------------------------------------------------------------------------------------
 
     async def run(self, order: Order) -> None:
-        """Record, spawn, record that it runs; see `Supervisor.start` for what is raised and for cancellation.
-
-        All of that is done by a task of the supervisor, since a native cancel of asyncio goes through every shield of
-        its caller's.
-        """
-        self._works.tasks.start(lambda: self._start(order))
+        """Start it; see `Supervisor.start` for what is raised and for cancellation."""
+        self._stop_at = order.output_limit if order.on_output_limit == "stop" else None
+        self._starting = Starting(self._works, self)
         try:
-            await self._handed_off.wait()
-        except BaseException:
-            self._unwanted = True
-            raise
-        refusal, self._refusal = self._refusal, None
-        if refusal is not None:
-            raise refusal
+            await self._starting.run(order)
+        finally:
+            self._starting = None
         self._check_kept()
 
-    async def _start(self, order: Order) -> None:
-        try:
-            self._refusal = await self._launch(order)
-        except Exception:
-            logger.exception("a start failed in a way that nobody foresaw; nothing is left running")
-            self._refusal = SpawnFailedError("other", None, self.record.handle, _UNFORESEEN)
-            self._take_back(failed(diagnostics.UNFORESEEN))
-        finally:
-            self._handed_off.set()
+    async def wait_tried(self) -> None:
+        """Until its last word was tried to be stored, with success or without."""
+        await self._waits.tried.wait()
 
-    async def _launch(self, order: Order) -> SupervisorError | None:
-        """Take it to `running`, or settle it; what the caller is told where it does not run."""
-        handle = self.record.handle
-        try:
-            await self._teller.save_starting()
-        except STORE_ERRORS:
-            self._settle(failed(diagnostics.STORE_UNAVAILABLE))
-            return SpawnFailedError("other", None, handle, _UNSTORED)
-        reached(CrashPoint.IDS_STORED)
-        if self._unwanted or self._works.closing:
-            self._settle(failed(diagnostics.START_CANCELLED))
-            return SupervisorError(
-                ErrorCode.SUPERVISOR_SHUTTING_DOWN, "the supervisor is closing, so the process was not spawned"
-            )
-        self._stop_at = order.output_limit if order.on_output_limit == "stop" else None
-        began = self._works.timers.now()
-        try:
-            self._child = await self._works.launcher.launch(order.spec(self.output_path), self)
-        except LaunchFailedError as error:
-            self._settle(failed(diagnostics.spawn_failed(error.kind, error.errno)))
-            await self._tried.wait()
-            return SpawnFailedError(error.kind, error.errno, handle, error.message)
-        if self._abandoned:
-            self._child.abandon()
-            return None
-        if self._unwanted:
-            self._take_back(failed(diagnostics.START_CANCELLED))
-            return None
-        reached(CrashPoint.SPAWNED)
-        try:
-            await self._teller.save_running(self._works.clock.now(), backgrounded=order.background)
-        except STORE_ERRORS:
-            self._take_back(failed(diagnostics.STORE_UNAVAILABLE))
-            return SpawnFailedError("other", None, handle, _UNSTORED)
-        if order.timeout is not None:
-            left = order.timeout - (self._works.timers.now() - began)
-            self._timeout = self._works.timers.call_after(left, lambda: self.request(StopCause.TIMEOUT))
-        self._finish_launch()
-        return None
+    def adopt(self, child: Child) -> bool:
+        """It was spawned; False where nobody holds it any more, and it is let go."""
+        self._child = child
+        if self._waits.abandoned:
+            child.abandon()
+        return not self._waits.abandoned
 
-    def _take_back(self, verdict: Verdict) -> None:
+    def take_back(self, verdict: Verdict) -> None:
         """It must not go on: kill what was spawned, if anything was, and let `verdict` be its last word."""
         if self._child is None:
-            self._settle(verdict)
+            self.settle(verdict)
             return
         self._verdict = verdict
         self._child.stop(StopMode.KILL, 0.0)
-        self._finish_launch()
+        self.finish_launch()
 
-    def _finish_launch(self) -> None:
-        self._launched.set()
+    def expire_in(self, seconds: float) -> None:
+        """It is stopped then, and has timed out."""
+        self._timeout = self._works.timers.call_after(seconds, lambda: self.request(StopCause.TIMEOUT))
+
+    def finish_launch(self) -> None:
+        """It runs, or is about to end: what has come meanwhile is dealt with now."""
+        self._waits.launched.set()
         if self._works.closing:
             self.request(StopCause.SHUTDOWN)
         if self._report is not None:
@@ -242,7 +177,7 @@ class Job:
     async def wait(self) -> Outcome:
         """Until the last word is durable."""
         self._works.refuse_fork()
-        await self._over.wait()
+        await self._waits.over.wait()
         self._check_kept()
         outcome = self.record.outcome
         assert outcome is not None  # noqa: S101 -- over and kept: it has ended
@@ -251,7 +186,7 @@ class Job:
     async def background(self) -> None:
         """Tell, once, that nobody waits for it any more."""
         self._works.refuse_fork()
-        await self._launched.wait()
+        await self._waits.launched.wait()
         self._check_kept()
         if not self.record.backgrounded and not self._settled and self.record.state is ProcessState.RUNNING:
             self._teller.tell_backgrounded()
@@ -260,7 +195,7 @@ class Job:
     async def stop(self, mode: StopMode, grace: float) -> Outcome | None:
         """Ask for a stop, and wait for what comes of it; see `Process.stop`."""
         self._works.refuse_fork()
-        await self._launched.wait()
+        await self._waits.launched.wait()
         if self.has_ended:
             await self._stop_survivors(mode, grace)
             return self.record.outcome
@@ -277,37 +212,29 @@ class Job:
 
     async def _watch_for(self, seconds: float | None) -> None:
         """Until it has ended, an order was stuck, or the time is over."""
-        event = anyio.Event()
-        if self._over.is_set():
-            event.set()
-        self._watchers.add(event)
-        try:
+        with self._waits.watching() as event:
+            if self._waits.over.is_set():
+                event.set()
             if seconds is None:
                 await event.wait()
             else:
                 await first_of(event.wait, lambda: self._works.clock.sleep(seconds))
-        finally:
-            self._watchers.discard(event)
 
     async def _stop_survivors(self, mode: StopMode, grace: float) -> None:
         if self._child is None or not self._child.holds_survivors:
             return
         failures_before = self._stopping.failures
-        event = anyio.Event()
-        self._watchers.add(event)
-        try:
+        with self._waits.watching() as event:
             self._child.stop(mode, grace)
-            if mode is not StopMode.INTERRUPT and not self._emptied.is_set():
+            if mode is not StopMode.INTERRUPT and not self._waits.emptied.is_set():
                 await event.wait()
-        finally:
-            self._watchers.discard(event)
         if self._stopping.failures != failures_before:
             raise self._stopping.error()
 
     def request(self, cause: StopCause, grace: float | None = None) -> None:
         """Order a stop; the first cause that ends a process for certain is what is told.  Harmless at any time."""
         child = self._child
-        if child is None or self._report is not None or self._settled or not self._launched.is_set():
+        if child is None or self._report is not None or self._settled or not self._waits.launched.is_set():
             return
         seconds = self.default_grace if grace is None else grace
         if not child.stop(cause.mode, seconds):
@@ -326,10 +253,10 @@ class Job:
 
     async def wait_let_go(self) -> None:
         """Until its last word is durable and no survivor is kept."""
-        await self._over.wait()
+        await self._waits.over.wait()
         if self.holds_survivors:
             self.shut_down()
-            await self._emptied.wait()
+            await self._waits.emptied.wait()
 
     def kill_now(self) -> None:
         """Closing has no more time: whatever is still there, survivors too, gets SIGKILL."""
@@ -339,32 +266,27 @@ class Job:
     async def wait_output(self, after: int) -> None:
         """Until more than `after` bytes were written, or it has ended."""
         self._works.refuse_fork()
-        if self.spool.total > after or self._over.is_set():
-            await checkpoint()
-        else:
-            await self._readers.wait(after, self._arm)
+        await self._waits.output(after, lambda: self.spool.total, self._arm)
         if self.spool.total <= after:
             self._check_kept()
 
     def abandon(self) -> None:
         """Let go of what is still held of the process, and of whoever still waits; for the very end of closing."""
-        self._abandoned = True
+        self._waits.abandon()
         if self._child is not None:
             self._child.abandon()
-        self._handed_off.set()
-        self._emptied.set()
-        self._end_waiting()
+        if self._starting is not None:
+            self._starting.abandon()
 
     def _check_kept(self) -> None:
-        if self._abandoned and not self.has_ended:
-            raise SupervisorError(ErrorCode.SUPERVISOR_SHUTTING_DOWN, _UNTOLD)
+        self._waits.refuse_abandoned(ended=self.has_ended)
 
     # --- told by the child (`Listener`) -------------------------------------------------------------------------------
 
     def grew(self, total: int) -> None:
         """See `Listener.grew`."""
-        self._readers.wake(total)
-        if not self._launched.is_set():
+        self._waits.readers.wake(total)
+        if not self._waits.launched.is_set():
             return  # asked for again when it is
         if self._stop_at is not None and total > self._stop_at:
             self._stop_at = None
@@ -373,25 +295,25 @@ class Job:
 
     def _arm(self) -> None:
         """Ask to be told of the next output that somebody waits for."""
-        wanted = [count for count in (self._readers.lowest, self._stop_at) if count is not None]
+        wanted = [count for count in (self._waits.readers.lowest, self._stop_at) if count is not None]
         if self._child is not None and wanted:
             self._child.arm(min(wanted))
 
     def ended(self, report: Report) -> None:
         """See `Listener.ended`."""
         self._report = report
-        if self._launched.is_set():
-            self._settle(self._verdict or judge(report, self._stopping.cause))
+        if self._waits.launched.is_set():
+            self.settle(self._verdict or judge(report, self._stopping.cause))
 
     def stuck(self, errno: int | None) -> None:
         """See `Listener.stuck`: a caller's stop raises and the process goes on; where nobody asked, it has failed."""
         self._stopping.failed(errno)
         if self._report is not None:  # who is left after the last word changes nothing of it
-            self._wake(self._watchers)
+            self._waits.wake_watchers()
             return
         if self._stopping.asked and self._verdict is None and not self._works.closing:
             self._stopping.not_delivered()
-            self._wake(self._watchers)
+            self._waits.wake_watchers()
             return
         assert self._child is not None  # noqa: S101 -- only a child can be stuck
         self._verdict = self._verdict or failed(diagnostics.teardown_failed(errno))
@@ -399,12 +321,12 @@ class Job:
 
     def emptied(self) -> None:
         """See `Listener.emptied`."""
-        self._emptied.set()
-        self._wake(self._watchers)
+        self._waits.emptied.set()
+        self._waits.wake_watchers()
 
     # --- the last word ------------------------------------------------------------------------------------------------
 
-    def _settle(self, verdict: Verdict) -> None:
+    def settle(self, verdict: Verdict) -> None:
         """This is how it ended; the first one counts."""
         if not self._settled:
             self._settled = True
@@ -415,12 +337,12 @@ class Job:
 
     async def _conclude(self) -> None:
         kept = (0, 0) if self._report is None else self._report.spool.kept
-        units = await self._teller.conclude(self._outcome_of, kept, self._tried.set)
+        units = await self._teller.conclude(self._outcome_of, kept, self._waits.tried.set)
         if not self.record.spool.total:  # how it ended is in the record now, and nothing else is in the file
             with contextlib.suppress(OSError):
                 self.output_path.unlink(missing_ok=True)
         self._works.admission.shrink(self._reservation, self.record.kept_bytes)
-        self._end_waiting()
+        self._waits.end()
         self._works.outbox.add(units)
         self._on_ended(self)
 
@@ -433,14 +355,3 @@ class Job:
             finished_at=finished_at,
             containment=self._works.launcher.containment,
         )
-
-    def _end_waiting(self) -> None:
-        for event in (self._launched, self._tried, self._over):
-            event.set()
-        self._wake(self._watchers)
-        self._readers.wake_all()
-
-    @staticmethod
-    def _wake(events: Iterable[anyio.Event]) -> None:
-        for event in tuple(events):
-            event.set()

@@ -52,7 +52,7 @@ MOMENTS = {
     "a shim has said something": ("lastword.supervisor.launch._child", "ContainedChild._on_message"),
     "its record is made": ("lastword.supervisor._teller", "started_unit"),
     "its last word is made": ("lastword.supervisor._teller", "last_word_unit"),
-    "its end is noted": ("lastword.supervisor._job", "Job._settle"),
+    "its end is noted": ("lastword.supervisor._job", "Job.settle"),
     "a unit was delivered": ("lastword.supervisor._outbox", "StoreOutbox.mark_delivered"),
 }
 

@@ -16,25 +16,22 @@ Rules
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
-import signal
 import socket
-from collections.abc import Callable
 from enum import Enum
-from signal import Signals
 from typing import TYPE_CHECKING, Any, Final, final
 
 from .._latch import Latch
-from .._timers import Timer
-from ..output import SpoolState, read_header, to_fault
+from ..output import SpoolState, to_fault
 from ..shim import _messages as messages
 from ..shim._exec import Failure
 from ..shim._facts import Facts
 from ..shim._keeper import KILL_SECONDS
 from ._failure import lost_failure, setup_failure
-from ._launcher import LaunchFailedError, LaunchSpec, Listener, Report, StopMode, to_exit_status
+from ._launcher import LaunchFailedError, LaunchSpec, Listener, Report, StopMode
+from ._line import ShimLine
+from ._patience import Patience
+from ._reports import report_of, report_without, spool_without
 from ._site import LaunchSite
 
 if TYPE_CHECKING:
@@ -66,17 +63,14 @@ class ContainedChild:
     """A `Child` that a shim keeps."""
 
     __slots__ = (
-        "_answer_due",
         "_armed",
-        "_channel",
         "_cut",
         "_failure",
         "_launcher",
+        "_line",
         "_listener",
         "_output",
-        "_roused",
-        "_shim",
-        "_site",
+        "_patience",
         "_spool",
         "_started",
         "_state",
@@ -97,9 +91,9 @@ class ContainedChild:
     ) -> None:
         """Own `channel`, whose other end the shim of `job` will be given."""
         self.job: int = job
-        self._channel = channel
+        self._line = ShimLine(site.reactor, channel, self._on_readable)
         self._listener = listener
-        self._site = site
+        self._patience = Patience(site.timers, self._line)
         self._launcher = launcher
         self._output = spec.output_path
         self._cut = None if spec.rotate else spec.output_limit
@@ -109,12 +103,7 @@ class ContainedChild:
         self._spool = SpoolState(cut=self._cut)
         self._armed: int | None = None
         self._told = False
-        self._answer_due: Timer | None = None
         self._zygote: Zygote | None = None
-        self._roused = False
-        self._shim = 0
-        channel.setblocking(False)
-        site.reactor.add(channel.fileno(), self._on_readable)
 
     # --- what is asked ------------------------------------------------------------------------------------------------
 
@@ -154,28 +143,25 @@ class ContainedChild:
         """Have `grew` told once there are more than `total` bytes; see `Child.arm`."""
         if self._state is _State.RUNNING and (self._armed is None or total < self._armed):
             self._armed = total
-            self._send(messages.ARM, total)
+            self._line.send(messages.ARM, total)
 
     def stop(self, mode: StopMode, grace: float) -> bool:
         """Order a stop; see `Child.stop`.  Whether it came before the leader's end only the report tells."""
         self._read_all()  # its end may have been told by now
         if self._state in (_State.CLOSED, _State.LOST):
             return self._state is _State.LOST
-        self._send(messages.STOP, mode.value, grace)
+        self._line.send(messages.STOP, mode.value, grace)
         if mode is not StopMode.INTERRUPT:
             self._await_answer((grace if mode is StopMode.TERMINATE else 0.0) + KILL_SECONDS + _MUTE_SECONDS)
         return True
 
     def give_up(self) -> Report:
         """Seal what cannot be ended; see `Child.give_up`."""
-        self._stop_waiting()
+        self._patience.stop()
         self._told = True
-        self._send(messages.SEAL)
-        with contextlib.suppress(Exception):  # what it has told will do
-            header = read_header(self._output)
-            if header is not None:
-                self._spool = SpoolState.of(header)
-        return self._lost_report(proven=False, lost=False)
+        self._line.send(messages.SEAL)
+        self._spool = spool_without(self._output, self._spool)
+        return report_without(self._output, self._spool, proven=False, lost=False)
 
     def abandon(self) -> None:
         """Let go: the shim ends what is left as soon as the socket is closed."""
@@ -209,8 +195,8 @@ class ContainedChild:
         if failure is not None:
             self._fail(failure)
         elif self._state is _State.STARTING:
-            if self._answer_due is None:
-                self._wait(_FORSAKEN_SECONDS, lambda: self._fail(lost_failure()))
+            if not self._patience.waits:
+                self._patience.wait(_FORSAKEN_SECONDS, lambda: self._fail(lost_failure()))
             else:  # that end is gone
                 self._fail(lost_failure())
         elif self._state is _State.LOST:
@@ -220,13 +206,9 @@ class ContainedChild:
 
     def _on_readable(self) -> None:
         try:
-            message, descriptors = messages.receive(self._channel)
+            message = self._line.take()
         except BlockingIOError:
             return
-        except OSError:
-            message, descriptors = None, []
-        for descriptor in descriptors:
-            os.close(descriptor)
         if message is None:
             self._on_end()
         else:
@@ -235,8 +217,8 @@ class ContainedChild:
     def _read_all(self) -> None:
         while self._state is not _State.CLOSED and self._state is not _State.LOST:
             try:
-                message, _ = messages.receive(self._channel)
-            except OSError:
+                message = self._line.take()
+            except BlockingIOError:
                 return
             if message is None:
                 return
@@ -245,8 +227,8 @@ class ContainedChild:
     def _on_message(self, message: tuple[Any, ...]) -> None:
         match message:
             case (messages.STARTED, shim):
-                self._shim = shim
-                self._stop_waiting()
+                self._patience.shim = shim
+                self._patience.stop()
                 self._state = _State.RUNNING
                 self._started.set()
             case (messages.FAILED, *values):
@@ -260,7 +242,7 @@ class ContainedChild:
                 self._note_output(total, base, fault)
                 self._on_ended(Facts(*facts))
             case (messages.STUCK, number):
-                self._stop_waiting()
+                self._patience.stop()
                 self._listener.stuck(number)
             case (messages.EMPTIED,):
                 self._finish()
@@ -277,21 +259,13 @@ class ContainedChild:
         )
 
     def _on_ended(self, facts: Facts) -> None:
-        self._stop_waiting()
+        self._patience.stop()
         if self._told:  # it was given up before that came, and cannot end twice
             if not facts.keeps:
                 self._finish()
             return
         self._told = True
-        report = Report(
-            status=to_exit_status(facts.status),
-            signalled=frozenset(map(Signals, facts.signalled)),
-            in_time=facts.in_time,
-            survivors=facts.survivors,
-            output_open=facts.output_open,
-            spool=self._spool,
-            proven=facts.proven,
-        )
+        report = report_of(facts, self._spool)
         if facts.keeps:
             self._state = _State.KEPT
         else:
@@ -300,18 +274,18 @@ class ContainedChild:
 
     def _on_end(self) -> None:
         """The shim's end of the socket is gone, and it has not said that it was done."""
-        self._unwatch()
+        self._line.unwatch()
         if self._zygote is not None:
             self._zygote.rouse()  # who has killed the one may have stopped the other
         if self._state is _State.STARTING:
             if self._zygote is not None:
-                self._wait(_SWEEP_SECONDS, lambda: self._fail(lost_failure()))
+                self._patience.wait(_SWEEP_SECONDS, lambda: self._fail(lost_failure()))
             else:
                 self._fail(lost_failure())
             return
         self._state = _State.LOST
         if self._zygote is not None:
-            self._wait(_SWEEP_SECONDS, lambda: self._finish_lost(proven=False))
+            self._patience.wait(_SWEEP_SECONDS, lambda: self._finish_lost(proven=False))
         else:
             self._launcher.kill_group(self.job)
             self._finish_lost(proven=False)
@@ -325,31 +299,10 @@ class ContainedChild:
             self._finish()
             return
         self._told = True
-        with contextlib.suppress(Exception):  # a ring that cannot be read says nothing
-            header = read_header(self._output)
-            if header is not None:
-                self._spool = SpoolState.of(header)
-        report = self._lost_report(proven=proven, lost=True)
+        self._spool = spool_without(self._output, self._spool)
+        report = report_without(self._output, self._spool, proven=proven, lost=True)
         self._close()
         self._listener.ended(report)
-
-    def _lost_report(self, *, proven: bool, lost: bool) -> Report:
-        """What can be said where the shim does not: truth before lost, if it had seen the leader end by itself."""
-        status: int | None = None
-        if lost:
-            with contextlib.suppress(Exception):
-                header = read_header(self._output)
-                status = None if header is None or header.ended_by_host_death else header.status
-        return Report(
-            status=to_exit_status(status),
-            signalled=frozenset(),
-            in_time=False,
-            survivors=0,
-            output_open=False,
-            spool=self._spool,
-            proven=proven,
-            lost=lost and status is None,
-        )
 
     # --- small acts ---------------------------------------------------------------------------------------------------
 
@@ -364,64 +317,27 @@ class ContainedChild:
             self._close()
             self._listener.emptied()
 
-    def _send(self, *message: object) -> None:
-        with contextlib.suppress(OSError):  # a dead shim is told of by its end of the socket
-            messages.send(self._channel, messages.encode(*message))
-
     def _await_answer(self, seconds: float) -> None:
-        self._wait(seconds, self._on_silence)
+        self._patience.wait(seconds, self._on_silence)
 
     def _on_silence(self) -> None:
         self._read_all()
-        if self._answer_due is None:
+        if not self._patience.waits:
             return  # it had answered, and a host that was busy had not read that yet
         if self._zygote is not None:
             self._zygote.kill_shim(self.job)
         else:
-            self._rouse_or_kill()
+            self._patience.rouse_or_kill(self._is_silent)
         if self._state in (_State.RUNNING, _State.KEPT):
             self._await_answer(_MUTE_SECONDS)  # whoever was asked may have been stopped, or hear nothing
 
-    def _rouse_or_kill(self) -> None:
-        """Its zygote is dead, too: have the shim go on; the next time, end it."""
-        pidfd = -1
-        try:
-            pidfd = os.pidfd_open(self._shim)
-            self._read_all()
-            if self._state in (_State.RUNNING, _State.KEPT) and not self._has_hung_up():
-                # Its end of the socket is there, so it lived on after the number was looked up: it is the shim's.
-                signal.pidfd_send_signal(pidfd, signal.SIGKILL if self._roused else signal.SIGCONT)
-                self._roused = True
-        except OSError:
-            pass  # it is dying
-        finally:
-            if pidfd >= 0:
-                os.close(pidfd)
-
-    def _has_hung_up(self) -> bool:
-        try:
-            return not self._channel.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True
-
-    def _wait(self, seconds: float, callback: Callable[[], None]) -> None:
-        self._stop_waiting()
-        self._answer_due = self._site.timers.call_after(seconds, callback)
-
-    def _stop_waiting(self) -> None:
-        if self._answer_due is not None:
-            self._answer_due.cancel()
-            self._answer_due = None
-
-    def _unwatch(self) -> None:
-        if self._channel.fileno() >= 0:
-            self._site.reactor.remove(self._channel.fileno())
+    def _is_silent(self) -> bool:
+        """Whether it still owes an answer, after all that it has said."""
+        self._read_all()
+        return self._state in (_State.RUNNING, _State.KEPT)
 
     def _close(self) -> None:
         self._state = _State.CLOSED
-        self._stop_waiting()
-        self._unwatch()
-        self._channel.close()
+        self._patience.stop()
+        self._line.close()
         self._launcher.forget(self)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from signal import Signals
 from typing import Final, final
 
 from .._reactor import Reactor
@@ -18,8 +17,9 @@ from ..output import SpoolState
 from ..shim._facts import Facts
 from ..shim._keeper import Keeper
 from ..shim._ring import RingWriter
-from ._launcher import LaunchSpec, Listener, Report, StopMode, to_exit_status
+from ._launcher import LaunchSpec, Listener, Report, StopMode
 from ._leader import Leader
+from ._reports import report_of
 
 _SWEEP_SECONDS: Final = 0.01
 
@@ -135,7 +135,7 @@ class GroupChild:
 
     def give_up(self) -> Report:
         """Seal and report although the leader lives; see `Child.give_up`."""
-        return self._report(self._keeper.give_up())
+        return report_of(self._keeper.give_up(), self.spool)
 
     def abandon(self) -> None:
         """Let go of everything, whatever still lives; see `Child.abandon`."""
@@ -157,7 +157,7 @@ class GroupChild:
             self._release()
         elif self._leader.exact:
             self._leader.reap()  # else its zombie is what keeps the group's number ours
-        self._listener.ended(self._report(facts))
+        self._listener.ended(report_of(facts, self.spool))
 
     def stuck(self, errno: int | None) -> None:
         """See `Listener.stuck`."""
@@ -174,17 +174,6 @@ class GroupChild:
         if self._leader.peek() is not None:
             self._unwatch()
             self._keeper.on_tree()
-
-    def _report(self, facts: Facts) -> Report:
-        return Report(
-            status=to_exit_status(facts.status),
-            signalled=frozenset(map(Signals, facts.signalled)),
-            in_time=facts.in_time,
-            survivors=facts.survivors,
-            output_open=facts.output_open,
-            spool=self.spool,
-            proven=False,
-        )
 
     def _unwatch(self) -> None:
         if self._leader.descriptor is not None:

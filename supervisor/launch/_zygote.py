@@ -146,13 +146,9 @@ class Zygote:
 
     def _on_readable(self) -> None:
         try:
-            message, descriptors = messages.receive(self._channel)
+            message = messages.take(self._channel)
         except BlockingIOError:
             return
-        except OSError:
-            message, descriptors = None, []
-        for descriptor in descriptors:
-            os.close(descriptor)
         match message:
             case None:
                 self.give_up()

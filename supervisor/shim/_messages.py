@@ -111,6 +111,22 @@ def receive(channel: socket.socket) -> tuple[tuple[Any, ...] | None, list[int]]:
         os.close(memory)
 
 
+def take(channel: socket.socket) -> tuple[Any, ...] | None:
+    """The next message to one who expects no descriptors; None at the end of the other side, however it ended.
+
+    Raises BlockingIOError where there is none now.
+    """
+    try:
+        message, descriptors = receive(channel)
+    except BlockingIOError:
+        raise
+    except OSError:
+        return None
+    for descriptor in descriptors:
+        os.close(descriptor)
+    return message
+
+
 def _send(channel: socket.socket, data: bytes, descriptors: Sequence[int]) -> None:
     if descriptors:
         socket.send_fds(channel, [data], list(descriptors), socket.MSG_NOSIGNAL)

@@ -184,13 +184,9 @@ class Shim:
 
     def _on_message(self) -> None:
         try:
-            message, descriptors = messages.receive(self._channel)
+            message = messages.take(self._channel)
         except BlockingIOError:
             return
-        except OSError:
-            message, descriptors = None, []
-        for descriptor in descriptors:
-            os.close(descriptor)
         assert self._keeper is not None  # noqa: S101 -- served only once there is one
         match message:
             case None:
