@@ -1,0 +1,117 @@
+"""What a tool answers: plain dicts for any JSON encoder.  Pure, but for looking at a process.
+
+Rules
+- A result about a process has the same keys whatever has become of it; what is seldom so is there only when it is so
+  (`signal`, `survivors`, `output_open`, `output_error`, `diagnostic`, `name`, `omitted`, `note`).
+- Nothing here has a place for a command, a path or a process id of the system.  `process_id` is our handle.
+- An error is a result with `error`, a code; see `ErrorCode`, and "internal_error" for what nobody foresaw.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import datetime
+from signal import Signals
+from typing import Any, cast
+
+from ...notifier import ProcessState
+from ...notifier._lifecycle import is_handle
+from ...supervisor import ErrorCode, InvalidCommandError, Outcome, Process, SpawnFailedError, SupervisorError
+from ...supervisor.output import OutputChunk
+from ._arguments import BadArgumentError
+from ._excerpt import Excerpt
+
+Result = dict[str, Any]
+
+# What the supervisor calls by another name than the tools do.
+_FIELDS = {"cwd": "workdir", "output_limit": "max_output_bytes", "pty": "tty"}
+
+
+def state_of(process: Process) -> Result:
+    """Where a process is in its life."""
+    outcome = process.outcome
+    state: Result = {
+        "process_id": process.handle,
+        "status": process.state.name.lower(),
+        "exit_code": None if outcome is None else _exit_code(outcome),
+        "reason": None if outcome is None else outcome.reason.name.lower(),
+        "started_at": _time(process.started_at),
+        "finished_at": None if outcome is None else _time(outcome.finished_at),
+        "backgrounded": process.backgrounded,
+    }
+    if process.name:
+        state["name"] = process.name
+    return state if outcome is None else state | _seldom(outcome)
+
+
+def output_of(chunk: OutputChunk, excerpt: Excerpt) -> Result:
+    """One piece of output, of which `excerpt` is shown."""
+    output: Result = {
+        "output": excerpt.output,
+        "start_cursor": chunk.start,
+        "next_cursor": chunk.start + excerpt.taken,
+        "total_bytes": chunk.total,
+        "gap": chunk.gap,
+        "normalized": excerpt.normalized,
+        "binary": excerpt.binary,
+    }
+    if chunk.omitted is not None:
+        output["omitted"] = list(chunk.omitted)
+    if chunk.output_error is not None:
+        output["output_error"] = {"offset": chunk.output_error.offset, "code": chunk.output_error.code}
+    return output
+
+
+def bad_argument(error: BadArgumentError) -> Result:
+    """The answer to arguments that can never be right."""
+    message = f"{error.field}: {error.why}" if error.field else error.why
+    return {"error": str(ErrorCode.INVALID_ARGUMENTS), "field": error.field, "message": message}
+
+
+def refusal(error: SupervisorError) -> Result:
+    """The answer where the supervisor could not do it."""
+    if isinstance(error, InvalidCommandError):
+        field, why = cast("tuple[str, str]", error.args)
+        return bad_argument(BadArgumentError(_FIELDS.get(field, field), why))
+    answer: Result = {"error": str(error.code), "message": error.message}
+    if isinstance(error, SpawnFailedError):
+        answer |= {"process_id": error.handle, "kind": error.kind}
+    return answer
+
+
+def about(handle: str, answer: Result) -> Result:
+    """An answer that names its process; what cannot be a handle is not shown back."""
+    return ({"process_id": handle} if is_handle(handle) else {"process_id": None}) | answer
+
+
+def unforeseen() -> Result:
+    """The answer to a fault of ours."""
+    return {"error": "internal_error", "message": "the tool has failed in a way that nobody foresaw; the log tells"}
+
+
+def _exit_code(outcome: Outcome) -> int | None:
+    """What a shell would show of one that ended by itself; of one that was stopped the code it exited with, if any."""
+    return outcome.shell_code if outcome.state is ProcessState.EXITED else outcome.exit_code
+
+
+def _seldom(outcome: Outcome) -> Result:
+    answer: Result = {}
+    if outcome.signal is not None:
+        answer["signal"] = _signal(outcome.signal)
+    if outcome.survivors:
+        answer["survivors"] = outcome.survivors
+    if outcome.output_open:
+        answer["output_open"] = True
+    if outcome.diagnostic:
+        answer["diagnostic"] = outcome.diagnostic
+    return answer
+
+
+def _signal(number: int) -> str:
+    with suppress(ValueError):
+        return Signals(number).name
+    return str(number)
+
+
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()

@@ -1,0 +1,40 @@
+"""From what a tool does to what a framework calls: judge, do, and answer, whatever happens.
+
+Rules
+- The handler raises nothing but cancellation: a fault of ours is logged, and answered as one.
+- Nothing of the arguments is logged.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from ...supervisor import SupervisorError
+from ._arguments import BadArgumentError, Form
+from ._result import Result, bad_argument, refusal, unforeseen
+from ._spec import ToolSpec
+
+logger = logging.getLogger(__name__)
+
+ArgumentsT = TypeVar("ArgumentsT")
+
+
+def tool(
+    name: str, description: str, form: Form[ArgumentsT], act: Callable[[ArgumentsT], Awaitable[Result]]
+) -> ToolSpec:
+    """A tool that reads its arguments by `form` and then does `act`."""
+
+    async def handle(arguments: dict[str, Any]) -> Result:
+        try:
+            return await act(form.read(arguments))
+        except BadArgumentError as error:
+            return bad_argument(error)
+        except SupervisorError as error:
+            return refusal(error)
+        except Exception:
+            logger.exception("the tool %s has failed", name)
+            return unforeseen()
+
+    return ToolSpec(name=name, description=description, input_schema=form.schema, handler=handle)

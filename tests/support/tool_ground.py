@@ -1,0 +1,57 @@
+"""Agents for tests: a runtime, its tools, and a check of every result that they give."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+from supervising import HANG_SECONDS, nothing_left
+
+import lastword
+from lastword.adapters.tools import ToolSpec, tool_specs
+
+Result = dict[str, Any]
+
+STATE_KEYS = {"process_id", "status", "exit_code", "reason", "started_at", "finished_at", "backgrounded"}
+OUTPUT_KEYS = {"output", "start_cursor", "next_cursor", "total_bytes", "gap", "normalized", "binary"}
+
+
+class Agent:
+    """Calls tools by name, and looks at what every result must be."""
+
+    def __init__(self, runtime: lastword.Runtime, specs: list[ToolSpec]) -> None:
+        self.runtime = runtime
+        self.specs = {spec.name: spec for spec in specs}
+
+    async def call(self, name: str, /, **arguments: Any) -> Result:
+        """The tool's result, as it is after a way through JSON."""
+        result = await self.specs[name].handler(arguments)
+        check(result)
+        return result
+
+    def process(self, result: Result) -> lastword.Process:
+        """The process that a result is about."""
+        return self.runtime.supervisor.get(result["process_id"], self.runtime.loop)
+
+
+def check(result: Result) -> None:
+    """A result is plain JSON that any encoder can write, and an error says what it is."""
+    assert type(result) is dict
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
+    json.dumps(result, ensure_ascii=False).encode()  # no lone surrogate
+    assert result.get("error") != "internal_error"
+    if "error" in result:
+        assert isinstance(result["message"], str)
+        assert result["message"]
+
+
+@asynccontextmanager
+async def agent(directory: Path | None = None, *, profile: Any = "native", **options: Any) -> AsyncGenerator[Agent]:
+    """An agent with the tools of the main loop, for a block that must leave nothing and must not hang."""
+    with nothing_left(), anyio.fail_after(HANG_SECONDS):
+        async with lastword.open_runtime(directory, **options) as runtime:
+            yield Agent(runtime, tool_specs(runtime, profile=profile))
