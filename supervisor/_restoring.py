@@ -33,7 +33,7 @@ from ._store import STORE_ERRORS
 from ._units import Unit, last_word_unit, started_unit
 from ._works import Works
 from .output import SpoolState, read_header
-from .shim._ring import RingHeader
+from .shim._header import RingHeader
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import pytest
 import lastword
 from lastword.session import LoopScope
 from lastword.supervisor import InvalidCommandError, SpawnFailedError
-from lastword.supervisor.shim._ring import HEADER_BYTES
+from lastword.supervisor.shim._header import HEADER_BYTES
 
 ARGUMENT, OUTPUT, VARIABLE, INPUT, FOLDER = (f"SEKRET{number}" for number in range(1, 6))
 

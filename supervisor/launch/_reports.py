@@ -8,7 +8,7 @@ from signal import Signals
 from .._errors import SupervisorError
 from ..output import SpoolState, read_header
 from ..shim._facts import Facts
-from ..shim._ring import RingHeader
+from ..shim._header import RingHeader
 from ._launcher import Report, to_exit_status
 
 

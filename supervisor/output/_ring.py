@@ -1,9 +1,9 @@
 """What is read of a process's output: from its ring file, by cursor, while somebody else writes it.
 
 Theory of operation
-- The format, and the order in which a writer gives up what it overwrites, is `shim._ring`.  A reader copies and then
-  looks at the base again: what begins below it may have been overwritten meanwhile.  One that was overtaken begins anew
-  well above the base, or a fast writer would overtake it for ever.
+- The format is `shim._header`, the order in which a writer gives up what it overwrites `shim._ring`.  A reader copies
+  and then looks at the base again: what begins below it may have been overwritten meanwhile.  One that was overtaken
+  begins anew well above the base, or a fast writer would overtake it for ever.  So with the index of two streams.
 - Nothing is held between two reads: each opens the file by its path, and asks its header for what there is by now.
 - Of a process that has ended the record is the judge of total, base and fault, not the header: it is what was told, and
   where the disk failed the last header may never have been written.  The header only says where a byte is; what it has
@@ -12,23 +12,25 @@ Theory of operation
 Rules
 - A failing disk is not an exception but a fact: `SpoolState.fault`, with the offset from which on nothing was kept.
 - No file is an empty ring; one that is no ring, or is shorter than it says, is spool_corrupt and never wrong bytes.
+- One stream of two is told up to the header's total, for the index is no newer; where a header could not be written
+  any more, what is kept beyond it is of both.
 """
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import errno
 import os
 from collections.abc import Generator
 from pathlib import Path
-from typing import Final, final
+from typing import Final
 
 import attrs
 
 from .._errors import ErrorCode, SupervisorError
-from ..shim._ring import HEADER_BYTES, RingHeader, parse_header
-from ._text import TextView, view_text
+from ..shim._header import HEADER_BYTES, RingHeader, parse_header
+from ._chunk import OutputChunk, SpoolState, incomplete_tail
+from ._streams import Index, Selection, select
 
 # Both slots look torn only to one who was interrupted between them while the writer went on.
 _HEADER_TRIES: Final = 16
@@ -38,80 +40,23 @@ _AHEAD_BYTES: Final = 8 * 1024 * 1024
 _TRIES: Final = 8
 
 
-@final
-@attrs.frozen(kw_only=True)
-class OutputFault:
-    """The disk failed: nothing from `offset` on was kept; `code` is the system's name for it, such as "ENOSPC"."""
+@attrs.frozen
+class _Piece:
+    """The bytes of [start, end), all or those of one stream; `oldest`: the lowest switch that says so."""
 
-    offset: int
-    code: str
-
-
-@final
-@attrs.frozen(kw_only=True)
-class SpoolState:
-    """How much a process has written (`total`), and how much of it can be read: [`base`, `end`).
-
-    `fault`: the disk failed.  `cut`: nothing from there on is kept by choice, None where it is the last bytes that are.
-    """
-
-    total: int = 0
-    base: int = 0
-    fault: OutputFault | None = None
-    cut: int | None = None
-
-    @property
-    def end(self) -> int:
-        """Where what can be read ends."""
-        end = self.total if self.fault is None else self.fault.offset
-        return end if self.cut is None else min(end, self.cut)
-
-    @property
-    def kept(self) -> tuple[int, int]:
-        """What can be read: from, up to."""
-        return self.base, self.end
-
-    @classmethod
-    def of(cls, ring: RingHeader) -> SpoolState:
-        """What a header says."""
-        fault = None if ring.fault is None else to_fault(*ring.fault)
-        return cls(total=ring.total, base=ring.base, fault=fault, cut=None if ring.rotates else ring.limit)
-
-
-def to_fault(offset: int, code: int) -> OutputFault:
-    """A ring's fault; `code` is an errno."""
-    return OutputFault(offset=offset, code=errno.errorcode.get(code, "EIO"))
-
-
-@final
-@attrs.frozen(kw_only=True)
-class OutputChunk:
-    """One piece of a process's output.
-
-    - `data`: the bytes [start, next_cursor); give `next_cursor` to the next read.
-    - `omitted`: the range that this read passed over since it is not kept, None if there is none; `gap` says the same.
-    - `total`: all bytes that the process had written by then, kept or not.
-    - `ended`: nothing will ever follow `next_cursor`.
-    - `output_error`: set once the disk has failed.
-    """
-
-    data: bytes = attrs.field(repr=False)
     start: int
-    next_cursor: int
-    omitted: tuple[int, int] | None
-    total: int
-    ended: bool
-    output_error: OutputFault | None
+    end: int
+    data: bytes = b""
+    oldest: int | None = None
+    selected: Selection | None = None
 
-    @property
-    def gap(self) -> bool:
-        """Whether bytes are missing before `start`."""
-        return self.omitted is not None
-
-    @property
-    def text(self) -> TextView:
-        """The data as text that can be shown; the raw bytes stay in `data`."""
-        return view_text(self.data)
+    def without_tail(self) -> _Piece:
+        """Ending before the beginning of a character that is at its end, unless that is all there is."""
+        tail = incomplete_tail(self.data)
+        if not 0 < tail < len(self.data):
+            return self
+        end = self.end - tail if self.selected is None else self.selected.offset_of(len(self.data) - tail)
+        return attrs.evolve(self, data=self.data[:-tail], end=end)
 
 
 def read_header(path: Path) -> RingHeader | None:
@@ -121,15 +66,16 @@ def read_header(path: Path) -> RingHeader | None:
         return None if descriptor is None else _header(descriptor)
 
 
-def read_ring(path: Path, known: SpoolState | None, cursor: int, max_bytes: int, *, terminal: bool) -> OutputChunk:
-    """What is at `cursor` of the ring file at `path`, at most `max_bytes` of it.
+def read_ring(
+    path: Path, known: SpoolState | None, cursor: int, max_bytes: int, *, terminal: bool, stream: int | None = None
+) -> OutputChunk:
+    """What is at `cursor` of the ring file at `path`, at most `max_bytes` of it; of one `stream` of two, or of all.
 
     `known` is the record's word where the process has ended (`terminal`); else what its keeper has said, if anything.
     A chunk that `max_bytes` or the live end cuts short ends before a UTF-8 sequence that it would split, unless that
     is all there is.  Raises `SupervisorError`: cursor_ahead beyond the total, spool_corrupt.
     """
     state = known or SpoolState()
-    data = b""
     with _opened(path) as descriptor:
         header = None
         # Where nothing is kept of what has ended, the file is not asked: it may have been damaged since, or never been.
@@ -141,50 +87,31 @@ def read_ring(path: Path, known: SpoolState | None, cursor: int, max_bytes: int,
                 ErrorCode.CURSOR_AHEAD,
                 f"cursor {cursor} is beyond the {state.total} bytes written so far; use the last next_cursor",
             )
-        start = max(cursor, state.base)
-        if start >= state.end:
-            start = state.total
-        elif descriptor is None or header is None:
-            raise SupervisorError(ErrorCode.SPOOL_CORRUPT, "the kept output is gone; the process is not affected")
-        elif terminal:
-            data = _copy(descriptor, header, start, min(max_bytes, state.end - start))
-        else:
-            state, start, data = _chase(descriptor, header, state, start, max_bytes)
-    end = start + len(data)
+        piece = _Piece(max(cursor, state.base), state.total)
+        if piece.start < _end(header, state, stream):
+            if descriptor is None or header is None:
+                raise SupervisorError(ErrorCode.SPOOL_CORRUPT, "the kept output is gone; the process is not affected")
+            reader = _Reader(descriptor, max_bytes, stream)
+            if terminal:
+                piece = reader.take(header, state, piece.start)
+                reader.check(piece)
+            else:
+                state, piece = reader.chase(header, state, piece.start)
+        end = _end(header, state, stream)
+    if piece.start >= end:  # nothing more is kept, or nothing more of which it is known whose it is
+        piece = _Piece(state.total, state.total)
     # What comes after the end of what is kept will not complete a character; what comes after the live end may.
-    cut_short = end < state.end or (not terminal and end == state.total)
-    if cut_short and (tail := incomplete_tail(data)) < len(data):
-        data = data[: len(data) - tail]
-        end -= tail
+    if piece.end < end or (not terminal and piece.end == state.total):
+        piece = piece.without_tail()
     return OutputChunk(
-        data=data,
-        start=start,
-        next_cursor=end,
-        omitted=(cursor, start) if start > cursor else None,
+        data=piece.data,
+        start=piece.start,
+        next_cursor=piece.end,
+        omitted=(cursor, piece.start) if piece.start > cursor else None,
         total=state.total,
-        ended=terminal and end == state.total,
+        ended=terminal and piece.end == state.total,
         output_error=state.fault,
     )
-
-
-def awaits_rest(chunk: OutputChunk) -> bool:
-    """Whether the data is nothing but the beginning of a character whose rest may still be written."""
-    live = not chunk.ended and chunk.next_cursor == chunk.total
-    return live and 0 < len(chunk.data) == incomplete_tail(chunk.data)
-
-
-def incomplete_tail(data: bytes) -> int:
-    """How many bytes at the end of `data` (0 to 3) are the beginning of a UTF-8 character, and can still become one."""
-    for back in range(1, min(3, len(data)) + 1):
-        if data[-back] & 0xC0 != 0x80:  # no continuation: a character begins here, if anywhere
-            try:
-                _, used = codecs.utf_8_decode(data[-back:], "strict", False)
-            except UnicodeDecodeError:
-                return 0
-            # Half a pair of UTF-16 is no character, but the decoder says so only with its third byte.
-            half = data[-back] == 0xED and back > 1 and data[1 - back] >= 0xA0
-            return 0 if used or half else back
-    return 0
 
 
 def _agreed(header: RingHeader, known: SpoolState, *, terminal: bool) -> SpoolState:
@@ -196,21 +123,64 @@ def _agreed(header: RingHeader, known: SpoolState, *, terminal: bool) -> SpoolSt
     return attrs.evolve(state, base=max(told.base, known.base), cut=cut)
 
 
-def _chase(
-    descriptor: int, header: RingHeader, state: SpoolState, start: int, max_bytes: int
-) -> tuple[SpoolState, int, bytes]:
-    """What is at `start`, or further on where the writer has overtaken this reader; no data where it always has."""
-    for share in range(1, _TRIES + 1):
-        data = _copy(descriptor, header, start, min(max_bytes, state.end - start))
-        now = _agreed(_header(descriptor), state, terminal=False)
-        if now.base <= start:
-            # Not `now`: who then waits for more than this total would never be told of what came in between.
-            return state, start, data
-        state = now
-        # Further from the base each time: half of what is there, three quarters, ...
-        room = state.end - state.base
-        start = state.base + min(share * _AHEAD_BYTES, room - (room >> share))
-    return state, start, b""
+def _end(header: RingHeader | None, state: SpoolState, stream: int | None) -> int:
+    """Where what can be told ends: of one stream, not beyond what its index tells."""
+    return state.end if header is None or stream is None else min(state.end, header.end)
+
+
+@attrs.frozen
+class _Reader:
+    """One read of a file that is open."""
+
+    descriptor: int
+    max_bytes: int
+    stream: int | None
+
+    def take(self, header: RingHeader, state: SpoolState, start: int, *, attempt: int = 0) -> _Piece:
+        """What is at `start` if nobody overwrites it meanwhile; with each attempt further from the oldest switches."""
+        end = _end(header, state, self.stream)
+        if self.stream is None:
+            end = min(end, start + self.max_bytes)
+            return _Piece(start, end, _copy(self.descriptor, header, start, end - start))
+        if not header.split:
+            raise _damaged()
+        left = header.switches - header.first_switch
+        if left <= 0:
+            return _Piece(end, end)
+        lowest = header.switches - max(1, left >> attempt)
+        found = select(Index(self.descriptor, header), lowest, start, end, self.stream, self.max_bytes)
+        pieces = [
+            _copy(self.descriptor, header, first, last - first)[at - first : upto - first]
+            for first, last, parts in found.together()
+            for at, upto in parts
+        ]
+        return _Piece(found.start, found.end, b"".join(pieces), lowest, found)
+
+    def check(self, piece: _Piece) -> None:
+        """Raise `SupervisorError` (spool_corrupt) where it comes from an index that is none."""
+        if piece.selected is not None and not piece.selected.sound:
+            raise _damaged()
+
+    def chase(self, header: RingHeader, state: SpoolState, start: int) -> tuple[SpoolState, _Piece]:
+        """What is at `start`, or further on where the writer has overtaken this reader; no data where it always has."""
+        passed = start
+        for attempt in range(_TRIES):
+            piece = self.take(header, state, start, attempt=attempt)
+            header = _header(self.descriptor)
+            now = _agreed(header, state, terminal=False)
+            indexed = piece.oldest is None or header.first_switch <= piece.oldest
+            if now.base <= piece.start and indexed:
+                self.check(piece)
+                # Not `now`: who then waits for more than this total would never be told of what came in between.
+                return state, piece
+            state = now
+            passed = min(piece.start, state.end)
+            if now.base > piece.start:
+                # Further from the base each time: half of what is there, three quarters, ...
+                room = state.end - state.base
+                start = state.base + min((attempt + 1) * _AHEAD_BYTES, room - (room >> attempt + 1))
+        passed = max(start, passed)
+        return state, _Piece(passed, passed)
 
 
 @contextlib.contextmanager
@@ -236,7 +206,11 @@ def _header(descriptor: int) -> RingHeader:
         header = parse_header(os.pread(descriptor, HEADER_BYTES, 0))
         if header is not None and header.limit > 0 and header.base <= header.end:
             return header
-    raise SupervisorError(
+    raise _damaged()
+
+
+def _damaged() -> SupervisorError:
+    return SupervisorError(
         ErrorCode.SPOOL_CORRUPT, "the kept output is damaged, or not ours; the process itself is not affected"
     )
 
@@ -244,9 +218,9 @@ def _header(descriptor: int) -> RingHeader:
 def _copy(descriptor: int, header: RingHeader, start: int, size: int) -> bytes:
     at = start % header.capacity
     first = min(size, header.capacity - at)
-    data = os.pread(descriptor, first, HEADER_BYTES + at)
+    data = os.pread(descriptor, first, header.data_at + at)
     if len(data) == first < size:
-        data += os.pread(descriptor, size - first, HEADER_BYTES)
+        data += os.pread(descriptor, size - first, header.data_at)
     if len(data) < size:
         raise SupervisorError(ErrorCode.SPOOL_CORRUPT, f"the kept output was cut short at {start + len(data)}")
     return data

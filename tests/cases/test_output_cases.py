@@ -15,7 +15,7 @@ from supervising import OWNER, output_of, supervising
 
 from lastword.notifier import ProcessState, TerminalReason
 from lastword.supervisor import Containment, Limits, OutputFault
-from lastword.supervisor.shim._ring import HEADER_BYTES, segment_of
+from lastword.supervisor.shim._header import HEADER_BYTES, segment_of
 
 S = ProcessState
 

@@ -18,7 +18,7 @@ from lastword.notifier import ProcessState
 from lastword.session import LoopScope
 from lastword.supervisor import Containment, InvalidCommandError, SpawnFailedError, StopMode
 from lastword.supervisor.launch import _zygote  # pyright: ignore[reportPrivateUsage] -- where it runs its helpers
-from lastword.supervisor.shim._ring import HEADER_BYTES
+from lastword.supervisor.shim._header import HEADER_BYTES
 
 S = ProcessState
 

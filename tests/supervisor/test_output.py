@@ -26,7 +26,7 @@ from lastword.supervisor import (
     SupervisorError,
 )
 from lastword.supervisor.launch import launcher_of
-from lastword.supervisor.shim._ring import HEADER_BYTES, segment_of
+from lastword.supervisor.shim._header import HEADER_BYTES, segment_of
 
 pytestmark = pytest.mark.usefixtures("each_tier")
 

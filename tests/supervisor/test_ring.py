@@ -17,23 +17,20 @@ from crash_hosts import SUPPORT, support_environment
 from crash_tools import need
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from ring_ground import Act, Crash, System, everything, written
+from ring_ground import Act, Crash, System, everything, own, written
 from ring_sizes import EXAMPLES, FULL_EXAMPLES, FULL_TIMEOUT_SECONDS, report
 
 from lastword.supervisor.output import SpoolState, read_header, read_ring
+from lastword.supervisor.output import _streams as selecting
+from lastword.supervisor.shim import _header as layout
 from lastword.supervisor.shim import _ring as writing
-from lastword.supervisor.shim._ring import (
-    HEADER_BYTES,
-    TEMPORARY_SUFFIX,
-    RingHeader,
-    RingWriter,
-    parse_header,
-    segment_of,
-)
+from lastword.supervisor.shim._header import HEADER_BYTES, RingHeader, parse_header, segment_of, switches_of
+from lastword.supervisor.shim._ring import TEMPORARY_SUFFIX, RingWriter
 
 HEADERS = [
     RingHeader(limit=1),
     RingHeader(sequence=7, total=1 << 60, base=1 << 59, limit=1 << 58, sealed=True, status=0, proven=True),
+    RingHeader(limit=9, split=True, first_switch=1 << 50, switches=1 << 51, sealed=True),
     RingHeader(limit=5, rotates=False, status=0x8B, ended_by_host_death=True, fault=(3, errno.ENOSPC)),
 ]
 
@@ -41,6 +38,12 @@ HEADERS = [
 def fields(header: RingHeader | None) -> list[object]:
     assert header is not None
     return [getattr(header, name) for name in RingHeader.__slots__]
+
+
+def sequence_of(block: bytes) -> int:
+    header = parse_header(block)
+    assert header is not None
+    return header.sequence
 
 
 # --- the header -------------------------------------------------------------------------------------------------------
@@ -66,9 +69,9 @@ def test_the_later_slot_counts_unless_it_is_torn() -> None:
     half = HEADER_BYTES // 2
     for first, second in ((old, new), (new, old)):
         block = first.ljust(half, b"\0") + second
-        assert fields(parse_header(block))[9] == 5
+        assert sequence_of(block) == 5
         torn = block.replace(new, new[:20] + bytes(len(new) - 20))
-        assert fields(parse_header(torn))[9] == 4
+        assert sequence_of(torn) == 4
 
 
 def test_segments_are_an_eighth_within_bounds() -> None:
@@ -88,29 +91,35 @@ def test_segments_are_an_eighth_within_bounds() -> None:
 class Life:
     """One writer's life, watched before each of its system calls by one who reads all there is."""
 
-    def __init__(self, folder: Path, limit: int, plan: dict[int, Act], *, rotate: bool) -> None:
+    def __init__(self, folder: Path, limit: int, plan: dict[int, Act], *, rotate: bool, split: bool) -> None:
         self.path = folder / "ring"
         self.limit = limit
         self.rotate = rotate
+        self.split = split
         self.system = System(plan, self.look)
-        self.writer = RingWriter(str(self.path), limit, rotate=rotate)
+        self.writer = RingWriter(str(self.path), limit, rotate=rotate, split=split)
         self.appended = 0
+        self.whose = bytearray()
         self.published = 0
         self.base = 0
 
     def live(self, sizes: Iterable[int]) -> bool:
-        """Append, publish for 0, note the exit, seal, close; whether it came to its end."""
+        """Append, publish for 0, note the exit, seal, close; whether it came to its end.
+
+        What has an odd size is of the second stream.
+        """
         try:
             for size in sizes:
                 if size:
                     start = self.appended
                     self.appended += size
-                    self.writer.append(memoryview(written(start, self.appended)))
+                    self.whose += bytes([size & 1]) * size
+                    self.writer.append(memoryview(written(start, self.appended)), size & 1)
                 else:
                     self.publish()
             self.writer.note_exit(0x0100, by_host_death=False)
             self.writer.seal(proven=True)
-            self.writer.append(memoryview(b"too late"))
+            self.writer.append(memoryview(b"too late"), 1)
             self.writer.close()
             self.writer.close()
             self.writer.append(memoryview(b"much too late"))
@@ -136,7 +145,8 @@ class Life:
         assert header.base >= self.base
         self.base = header.base
         most = self.limit + (segment_of(self.limit) if self.rotate else 0)
-        assert self.path.stat().st_size <= HEADER_BYTES + most
+        index = 8 * switches_of(self.limit) if self.split else 0
+        assert self.path.stat().st_size <= HEADER_BYTES + index + most
         assert stat.S_IMODE(self.path.stat().st_mode) == 0o600
         self.check(None, terminal=False)
 
@@ -148,6 +158,35 @@ class Life:
         assert b"".join(chunk.data for chunk in chunks) == written(state.base, state.end)
         assert chunks[-1].next_cursor == state.total
         assert (chunks[-1].total, chunks[-1].output_error, chunks[-1].ended) == (state.total, state.fault, terminal)
+        if self.split and header is not None:
+            for stream in (0, 1):
+                self.check_stream(header, state, known, stream, terminal=terminal)
+
+    def check_stream(
+        self, header: RingHeader, state: SpoolState, known: SpoolState | None, stream: int, *, terminal: bool
+    ) -> None:
+        """Read all of one: it begins with the oldest byte whose stream must be known, and no other is missing."""
+        whose = self.whose.__getitem__
+        end = min(state.end, header.end)
+        switches = [at for at in range(header.end) if at == 0 or whose(at) != whose(at - 1)]
+        # One that was noted, and whose bytes were not written then.
+        assert len(switches) <= header.switches <= len(switches) + 1
+        room = switches_of(self.limit)
+        assert header.switches - room <= header.first_switch <= max(0, header.switches - (room - -(-room // 8)))
+        kept = switches[header.first_switch :]
+        known_from = max(state.base, kept[0]) if kept else end
+        for most in (1, 1 << 30) if terminal else (7,):
+            chunks = everything(self.path, known, terminal=terminal, most=most, whose=whose, stream=stream)
+            expected = own(known_from, end, whose, stream) if known_from < end else b""
+            assert b"".join(chunk.data for chunk in chunks) == expected
+            assert chunks[-1].next_cursor == state.total
+            assert (chunks[-1].total, chunks[-1].output_error, chunks[-1].ended) == (state.total, state.fault, terminal)
+            if known_from < end:
+                assert chunks[0].omitted == ((0, known_from) if known_from else None)
+            for chunk in chunks:
+                assert len(chunk.data) <= most
+                # What is found empty is empty: nothing more of this stream was there.
+                assert chunk.data or chunk.next_cursor == state.total or chunk.next_cursor == end
 
     def judge(self) -> None:
         """What its keeper says at the end, and what the file says."""
@@ -168,15 +207,21 @@ class Life:
         self.check(state, terminal=True)
 
 
-def live(limit: int, segment: int, rotate: bool, sizes: list[int], plan: dict[int, Act]) -> Life:
-    """A life and all that is said of it."""
+def live(
+    limit: int, segment: int, rotate: bool, sizes: list[int], plan: dict[int, Act], room: int = 0, between: int = 0
+) -> Life:
+    """A life and all that is said of it; of two streams where there is room for their switches."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        patch.object(writing, "_LEAST_SEGMENT", segment),
-        patch.object(writing, "_LARGEST_SEGMENT", segment),
+        patch.object(layout, "_LEAST_SEGMENT", segment),
+        patch.object(layout, "_LARGEST_SEGMENT", segment),
+        patch.object(layout, "_LEAST_SWITCHES", room),
+        patch.object(layout, "_LARGEST_SWITCHES", room),
+        patch.object(selecting, "TURNS", room + 1),
+        patch.object(selecting, "_BETWEEN_BYTES", between),
         patch.object(writing, "_UNTOLD_BYTES", 3 * segment),
     ):
-        life = Life(Path(folder), limit, plan, rotate=rotate)
+        life = Life(Path(folder), limit, plan, rotate=rotate, split=room > 0)
         try:
             with patch.object(writing, "os", life.system):
                 whole = life.live(sizes)
@@ -201,21 +246,37 @@ lives = given(
     rotate=st.sampled_from([True, True, True, False]),
     sizes=st.lists(st.one_of(st.just(0), st.integers(1, 30), st.integers(1, 200)), max_size=24),
     plan=st.dictionaries(st.integers(0, 60), acts, max_size=4),
+    room=st.one_of(st.just(0), st.integers(1, 12)),
+    between=st.sampled_from([0, 4, 100]),
 )
 
 
 @settings(max_examples=EXAMPLES)
 @lives
-@example(limit=5, segment=4, rotate=True, sizes=[30], plan={2: Act("fail", 0)})  # the header, where a base is due
-@example(limit=5, segment=4, rotate=True, sizes=[3, 0, 30], plan={6: Act("crash", 2)})
-@example(limit=5, segment=4, rotate=True, sizes=[9], plan={1: Act("fail", 0), 2: Act("fail", 0)})  # no way back, too
-@example(limit=5, segment=4, rotate=False, sizes=[3, 0, 30, 0], plan={6: Act("fail", 0)})  # beyond the limit
-@example(limit=5, segment=4, rotate=True, sizes=[3, 0, 9], plan={3: Act("fail", 0), 5: Act("fail", 0, errno.EIO)})
+@example(
+    limit=5, segment=4, rotate=True, sizes=[30], plan={2: Act("fail", 0)}, room=0, between=0
+)  # the header, where a base is due
+@example(limit=5, segment=4, rotate=True, sizes=[3, 0, 30], plan={6: Act("crash", 2)}, room=0, between=0)
+@example(
+    limit=5, segment=4, rotate=True, sizes=[9], plan={1: Act("fail", 0), 2: Act("fail", 0)}, room=0, between=0
+)  # no way back, too
+@example(
+    limit=5, segment=4, rotate=False, sizes=[3, 0, 30, 0], plan={6: Act("fail", 0)}, room=0, between=0
+)  # beyond the limit
+@example(
+    limit=5,
+    segment=4,
+    rotate=True,
+    sizes=[3, 0, 9],
+    plan={3: Act("fail", 0), 5: Act("fail", 0, errno.EIO)},
+    room=0,
+    between=0,
+)
 def test_whatever_fails_nothing_wrong_is_read(
-    limit: int, segment: int, rotate: bool, sizes: list[int], plan: dict[int, Act]
+    limit: int, segment: int, rotate: bool, sizes: list[int], plan: dict[int, Act], room: int, between: int
 ) -> None:
     """Calls fail, fall short, or are the last: at each step the file is sound, and has what it must have."""
-    live(limit, segment, rotate, sizes, plan)
+    live(limit, segment, rotate, sizes, plan, room, between)
 
 
 @pytest.mark.prove
@@ -226,9 +287,11 @@ def test_whatever_fails_nothing_wrong_is_read_at_length() -> None:
 
     @settings(max_examples=FULL_EXAMPLES)
     @lives
-    def check(limit: int, segment: int, rotate: bool, sizes: list[int], plan: dict[int, Act]) -> None:
+    def check(
+        limit: int, segment: int, rotate: bool, sizes: list[int], plan: dict[int, Act], room: int, between: int
+    ) -> None:
         nonlocal calls, failed, crashed
-        life = live(limit, segment, rotate, sizes, plan)
+        life = live(limit, segment, rotate, sizes, plan, room, between)
         calls += life.system.calls
         failed += len(life.system.failed)
         crashed += life.system.dead
@@ -239,14 +302,15 @@ def test_whatever_fails_nothing_wrong_is_read_at_length() -> None:
     assert crashed
 
 
-def test_every_call_may_be_the_last() -> None:
+@pytest.mark.parametrize("room", [0, 3])
+def test_every_call_may_be_the_last(room: int) -> None:
     """A life that goes round twice dies at each of its calls in turn, with nothing or half of it done; or they fail."""
-    sizes = [1, 0, 9, 0, 40, 0, 13, 13, 0]
-    calls = live(16, 6, True, sizes, {}).system.calls
+    sizes = [1, 0, 9, 4, 0, 40, 0, 13, 2, 13, 0]
+    calls = live(16, 6, True, sizes, {}, room).system.calls
     assert calls > 30
     for number in range(calls):
         for act in (Act("crash", 0), Act("crash", 3), Act("fail", 0, errno.EIO), Act("fail", 3), Act("short", 2)):
-            life = live(16, 6, True, sizes, {number: act})
+            life = live(16, 6, True, sizes, {number: act}, room)
             assert life.system.dead == (act.kind == "crash")
             assert len(life.system.failed) == (act.kind == "fail")
 

@@ -15,15 +15,17 @@ import pytest
 from crash_hosts import SUPPORT
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from ring_ground import Interrupted, check_chunk, everything, written
+from ring_ground import Interrupted, check_chunk, everything, in_blocks, written
 from ring_sizes import EXAMPLES, FULL_EXAMPLES, FULL_ROUNDS, FULL_TIMEOUT_SECONDS, ROUNDS, TIMES, report
 
 import lastword.supervisor.output._ring as reading
 from lastword.supervisor import ErrorCode, OutputFault, SupervisorError
-from lastword.supervisor.output import SpoolState, read_header, read_ring
-from lastword.supervisor.output._ring import incomplete_tail
-from lastword.supervisor.shim import _ring as writing
-from lastword.supervisor.shim._ring import HEADER_BYTES, RingHeader, RingWriter, segment_of
+from lastword.supervisor.output import SpoolState, awaits_rest, read_header, read_ring
+from lastword.supervisor.output import _streams as selecting
+from lastword.supervisor.output._chunk import incomplete_tail
+from lastword.supervisor.shim import _header as layout
+from lastword.supervisor.shim._header import HEADER_BYTES, RingHeader, pack_switch, segment_of
+from lastword.supervisor.shim._ring import RingWriter
 
 # --- a reader, and a writer that is faster ----------------------------------------------------------------------------
 
@@ -36,35 +38,57 @@ meetings = given(
     cursor=st.integers(0, 300),
     most=st.integers(1, 100),
     kept=st.booleans(),
+    stream=st.sampled_from([None, 0, 1]),
+    block=st.integers(1, 20),
+    room=st.integers(1, 12),
 )
 
 
-def meet(limit: int, segment: int, before: int, between: list[int], cursor: int, most: int, kept: bool) -> None:
-    """Read while `between` is written, before each read of the file so much."""
+def meet(
+    limit: int,
+    segment: int,
+    before: int,
+    between: list[int],
+    cursor: int,
+    most: int,
+    kept: bool,
+    stream: int | None,
+    block: int,
+    room: int,
+) -> None:
+    """Read while `between` is written, before each read of the file so much; all, or one of two streams."""
+    whose = in_blocks(block)
     with (
         tempfile.TemporaryDirectory() as folder,
-        patch.object(writing, "_LEAST_SEGMENT", segment),
-        patch.object(writing, "_LARGEST_SEGMENT", segment),
+        patch.object(layout, "_LEAST_SEGMENT", segment),
+        patch.object(layout, "_LARGEST_SEGMENT", segment),
+        patch.object(layout, "_LEAST_SWITCHES", room),
+        patch.object(layout, "_LARGEST_SWITCHES", room),
     ):
         path = Path(folder, "ring")
-        writer = RingWriter(str(path), limit)
+        writer = RingWriter(str(path), limit, split=stream is not None)
         left = list(between)
 
         def write(size: int) -> None:
-            writer.append(memoryview(written(writer.total, writer.total + size)))
+            end = writer.total + size
+            while writer.total < end:
+                until = min(end, writer.total + block - writer.total % block)
+                writer.append(memoryview(written(writer.total, until)), whose(writer.total))
             writer.publish()
 
         write(before)
         system = Interrupted(lambda: write(left.pop()) if left else None)
         cursor = min(cursor, before)
         known = SpoolState.of(writer.header) if kept else None
-        with patch.object(reading, "os", system):
-            chunk = read_ring(path, known, cursor, most, terminal=False)
-            check_chunk(chunk, cursor)
+        with patch.object(reading, "os", system), patch.object(selecting, "os", system):
+            chunk = read_ring(path, known, cursor, most, terminal=False, stream=stream)
+            check_chunk(chunk, cursor, whose, stream)
             assert system.opened == 0
             assert before <= chunk.total <= writer.total
             assert len(chunk.data) <= most
             assert chunk.next_cursor > cursor or chunk.total == cursor
+            if stream is not None:
+                return
             # Who was not given as much as was asked for may wait for more than the total: between the two there is at
             # most the beginning of a character.
             assert len(chunk.data) >= most - 3 or chunk.total - chunk.next_cursor <= 3 or not chunk.data
@@ -74,10 +98,19 @@ def meet(limit: int, segment: int, before: int, between: list[int], cursor: int,
 @settings(max_examples=EXAMPLES)
 @meetings
 def test_one_who_is_overtaken_reads_nothing_wrong(
-    limit: int, segment: int, before: int, between: list[int], cursor: int, most: int, kept: bool
+    limit: int,
+    segment: int,
+    before: int,
+    between: list[int],
+    cursor: int,
+    most: int,
+    kept: bool,
+    stream: int | None,
+    block: int,
+    room: int,
 ) -> None:
     """Whatever is written between two of the reader's calls: right bytes, exact gaps, and always some way forward."""
-    meet(limit, segment, before, between, cursor, most, kept)
+    meet(limit, segment, before, between, cursor, most, kept, stream, block, room)
 
 
 @pytest.mark.prove
@@ -89,22 +122,28 @@ def test_one_who_is_overtaken_reads_nothing_wrong_at_length() -> None:
     report(f"ring: {FULL_EXAMPLES} meetings of a reader with a writer between its calls")
 
 
-def test_one_who_is_always_overtaken_is_told_the_gap(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stream", [None, 0, 1])
+def test_one_who_is_always_overtaken_is_told_the_gap(stream: int | None, tmp_path: Path) -> None:
     """It does not starve: a writer that goes all round between two calls leaves a gap, and the next read goes on."""
-    writer = RingWriter(str(tmp_path / "ring"), 1_000)
+    whose = in_blocks(31)
+    limit = 1_000 if stream is None else 1 << 20  # of two streams the index alone is overtaken
+    writer = RingWriter(str(tmp_path / "ring"), limit, split=stream is not None)
 
     def go_round() -> None:
-        writer.append(memoryview(written(writer.total, writer.total + 100_000)))
+        for start in range(writer.total, writer.total + 100_006, 31):
+            writer.append(memoryview(written(start, start + 31)), whose(start))
         writer.publish()
 
     go_round()
-    with patch.object(reading, "os", Interrupted(go_round)):
-        chunk = read_ring(tmp_path / "ring", None, 0, 50, terminal=False)
-        check_chunk(chunk, 0)
+    interrupted = Interrupted(go_round)
+    with patch.object(reading, "os", interrupted), patch.object(selecting, "os", interrupted):
+        chunk = read_ring(tmp_path / "ring", None, 0, 50, terminal=False, stream=stream)
+        check_chunk(chunk, 0, whose, stream)
         assert chunk.gap
         assert not chunk.data
-    again = read_ring(tmp_path / "ring", None, chunk.next_cursor, 50, terminal=False)
-    check_chunk(again, chunk.next_cursor)
+    go_round()
+    again = read_ring(tmp_path / "ring", None, chunk.next_cursor, 50, terminal=False, stream=stream)
+    check_chunk(again, chunk.next_cursor, whose, stream)
     assert again.data
     writer.close()
 
@@ -130,38 +169,49 @@ def test_one_who_was_overtaken_begins_anew_well_above_the_base(tmp_path: Path) -
     writer.close()
 
 
-def run_rounds(folder: Path, rounds: int) -> str:
-    """A real writer in each, and two ways of reading beside it: from the start, and anywhere."""
+def run_rounds(folder: Path, rounds: int, *, split: bool) -> str:
+    """A real writer in each, and two ways of reading beside it: from the start, and anywhere; all or one stream."""
     reads = overtaken = read = 0
     for number in range(rounds):
         chance = random.Random(number)
         limit = chance.choice((100, 1 << 20, 3_000_001, 8 << 20))
         total = TIMES * (limit + segment_of(limit))
+        # Turns so short that the index goes round, too, where that does not take for ever.
+        block = (7 if limit == 100 else 997) if split else 0
+        whose, streams = (in_blocks(block), [0, 1]) if split else (None, [None])
         path = folder / str(number)
         shims = str(Path(reading.__file__).parents[1])
         command = [sys.executable, "-I", str(SUPPORT / "ring_writer.py"), shims, str(path), str(limit), str(total)]
-        with subprocess.Popen([*command, str(number)]) as process:
+        with subprocess.Popen([*command, str(number), str(block)]) as process:
             cursor, over = 0, False
             while not over:
                 over = process.poll() is not None
                 end = _total(path)
                 anywhere = chance.randrange(end + 1)
-                check_chunk(read_ring(path, None, anywhere, 1 << chance.randrange(21), terminal=False), anywhere)
-                chunk = read_ring(path, None, cursor, 1 << chance.randrange(21), terminal=False)
-                check_chunk(chunk, cursor)
+                for at in (anywhere, cursor):
+                    most = 1 << chance.randrange(17 if split else 21)
+                    stream = chance.choice(streams)
+                    chunk = read_ring(path, None, at, most, terminal=False, stream=stream)
+                    check_chunk(chunk, at, whose, stream)
+                    assert len(chunk.data) <= most
                 read += len(chunk.data)
                 overtaken += chunk.gap
                 reads += 2 * (end > 0)
                 cursor = chunk.next_cursor
         assert process.returncode == 0
-        for chunk in everything(path, None, terminal=False, cursor=cursor):
-            read += len(chunk.data)
+        for stream in streams:
+            for chunk in everything(path, None, terminal=False, cursor=cursor, whose=whose, stream=stream):
+                read += len(chunk.data)
         header = read_header(path)
         assert header is not None
         assert (header.total, header.end - header.base, header.sealed, header.fault) == (total, limit, True, None)
-        assert path.stat().st_size == HEADER_BYTES + header.capacity
+        assert path.stat().st_size == header.data_at + header.capacity
         path.unlink()
-    return f"ring: {rounds} real writers, {reads} reads beside them, {overtaken} gaps, {read >> 20} MiB read and right"
+    streams_ = "two streams" if split else "one stream"
+    return (
+        f"ring: {rounds} real writers of {streams_}, {reads} reads beside them, {overtaken} gaps, "
+        f"{read >> 20} MiB read and right"
+    )
 
 
 def _total(path: Path) -> int:
@@ -169,16 +219,18 @@ def _total(path: Path) -> int:
     return 0 if header is None else header.total
 
 
-def test_beside_a_real_writer_no_byte_is_wrong(tmp_path: Path) -> None:
+@pytest.mark.parametrize("split", [False, True])
+def test_beside_a_real_writer_no_byte_is_wrong(split: bool, tmp_path: Path) -> None:
     """Another process goes round eight times, its calls interrupted by a signal all the time."""
-    run_rounds(tmp_path, ROUNDS)
+    run_rounds(tmp_path, ROUNDS, split=split)
 
 
 @pytest.mark.prove
 @pytest.mark.timeout(FULL_TIMEOUT_SECONDS)
-def test_beside_real_writers_no_byte_is_wrong(tmp_path: Path) -> None:
+@pytest.mark.parametrize("split", [False, True])
+def test_beside_real_writers_no_byte_is_wrong(split: bool, tmp_path: Path) -> None:
     """The same, at full count."""
-    report(run_rounds(tmp_path, FULL_ROUNDS))
+    report(run_rounds(tmp_path, FULL_ROUNDS, split=split))
 
 
 # --- what is read -----------------------------------------------------------------------------------------------------
@@ -222,6 +274,108 @@ def test_what_is_no_sound_ring_is_told(kind: str, terminal: bool, tmp_path: Path
         read_ring(path, SpoolState(total=3), 0, 10, terminal=terminal)
     assert caught.value.code is ErrorCode.SPOOL_CORRUPT
     assert str(tmp_path) not in str(caught.value)
+
+
+def _switches(*pairs: tuple[int, int]) -> bytes:
+    return b"".join(pack_switch(offset, stream) for offset, stream in pairs)
+
+
+NO_INDEX = {
+    "zeros": bytes(24),
+    "not rising": _switches((0, 0), (20, 1), (20, 0)),
+    "falling": _switches((0, 0), (20, 1), (7, 0)),
+    "no turns": _switches((0, 1), (10, 1), (20, 1)),
+    "beyond the end": _switches((0, 0), (10, 1), (31, 0)),
+    "anything": os.urandom(24),
+}
+
+
+@pytest.mark.parametrize("kind", NO_INDEX)
+@pytest.mark.parametrize("terminal", [True, False])
+def test_an_index_that_is_none_is_told(kind: str, terminal: bool, tmp_path: Path) -> None:
+    """All streams can still be read; one of them is spool_corrupt, as it is of a file that has but one."""
+    whose = in_blocks(10)
+    writer = RingWriter(str(path := tmp_path / "ring"), 100, split=True)
+    for start in (0, 10, 20):
+        writer.append(memoryview(written(start, start + 10)), whose(start))
+    writer.seal(proven=False)
+    writer.close()
+    known = SpoolState.of(writer.header)
+    for stream in (0, 1):
+        chunk = read_ring(path, known, 0, 100, terminal=terminal, stream=stream)
+        check_chunk(chunk, 0, whose, stream)
+        assert len(chunk.data) in ((19, 20), (10,))[stream]
+    whole = path.read_bytes()
+    path.write_bytes(whole[:HEADER_BYTES] + NO_INDEX[kind] + whole[HEADER_BYTES + 24 :])
+    check_chunk(read_ring(path, known, 0, 100, terminal=terminal), 0)
+    _file(other := tmp_path / "other", written(0, 30))
+    for damaged, stream in ((path, 0), (path, 1), (other, 0)):
+        with pytest.raises(SupervisorError) as caught:
+            read_ring(damaged, known, 0, 100, terminal=terminal, stream=stream)
+        assert caught.value.code is ErrorCode.SPOOL_CORRUPT
+
+
+def test_one_stream_ends_between_characters_and_joins(tmp_path: Path) -> None:
+    """A character whose bytes have others between them is whole in its stream, whatever the pieces."""
+    text = "a€𝄞ü".encode() * 40
+    writer = RingWriter(str(path := tmp_path / "ring"), 10_000, split=True)
+    for byte in text:
+        writer.append(memoryview(bytes([byte])))
+        writer.append(memoryview(b"...")[: byte % 4], 1)
+    writer.publish()
+    cursor = 0
+    for size in range(4, 9):
+        cursor, shown = 0, ""
+        while (chunk := read_ring(path, None, cursor, size, terminal=False, stream=0)).data:
+            shown += chunk.data.decode()
+            cursor = chunk.next_cursor
+        assert shown == text.decode()
+        assert cursor == chunk.total == writer.total
+    writer.append(memoryview("€".encode()[:2]))
+    writer.append(memoryview(b"xy"), 1)
+    writer.publish()
+    chunk = read_ring(path, None, cursor, 100, terminal=False, stream=0)
+    assert (chunk.data, chunk.next_cursor, awaits_rest(chunk)) == (b"\xe2\x82", writer.total, True)
+    chunk = read_ring(path, None, cursor - 5, 100, terminal=False, stream=0)
+    assert (chunk.data.decode()[-1], chunk.next_cursor, awaits_rest(chunk)) == ("ü", cursor, False)
+    writer.close()
+
+
+def test_one_stream_beside_much_of_the_other_is_one_step(tmp_path: Path) -> None:
+    """A read passes over all that is not its own, in front and behind; a silent stream is at its end with the other."""
+    writer = RingWriter(str(path := tmp_path / "ring"), 1 << 20, split=True)
+    writer.append(memoryview(bytes(300_000)), 1)
+    writer.append(memoryview(b"one"), 0)
+    writer.append(memoryview(bytes(300_000)), 1)
+    writer.seal(proven=True)
+    writer.close()
+    known = SpoolState.of(writer.header)
+
+    def read(cursor: int, stream: int) -> tuple[bytes, int, int, bool]:
+        chunk = read_ring(path, known, cursor, 3, terminal=True, stream=stream)
+        return chunk.data, chunk.start, chunk.next_cursor, chunk.ended
+
+    assert read(0, 0) == (b"one", 0, 600_003, True)
+    assert read(300_001, 0) == (b"ne", 300_001, 600_003, True)
+    assert read(300_003, 0) == (b"", 300_003, 600_003, True)
+    assert read(299_998, 1) == (bytes(3), 299_998, 300_004, False)
+    assert read(600_000, 1) == (bytes(3), 600_000, 600_003, True)
+
+
+def test_what_is_kept_beyond_a_header_that_could_not_be_written_is_of_no_stream(tmp_path: Path) -> None:
+    """The index is no newer than it: one stream tells it as omitted, both together have it."""
+    writer = RingWriter(str(path := tmp_path / "ring"), 100, split=True)
+    writer.append(memoryview(written(0, 50)), 0)
+    writer.publish()
+    writer.append(memoryview(written(50, 90)), 1)
+    writer.close()
+    known = SpoolState(total=90)
+    assert read_ring(path, known, 0, 1_000, terminal=True).data == written(0, 90)
+    for stream, data in ((0, written(0, 50)), (1, b"")):
+        chunk = read_ring(path, known, 0, 1_000, terminal=True, stream=stream)
+        assert (chunk.data, chunk.next_cursor, chunk.ended) == (data, 50, False)
+        chunk = read_ring(path, known, 50, 1_000, terminal=True, stream=stream)
+        assert (chunk.data, chunk.omitted, chunk.ended) == (b"", (50, 90), True)
 
 
 def test_a_header_that_looks_torn_is_read_again(tmp_path: Path) -> None:

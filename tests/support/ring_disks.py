@@ -16,7 +16,8 @@ from pathlib import Path
 from ring_ground import everything, written
 
 from lastword.supervisor.output import SpoolState, read_header
-from lastword.supervisor.shim._ring import HEADER_BYTES, RingWriter
+from lastword.supervisor.shim._header import HEADER_BYTES
+from lastword.supervisor.shim._ring import RingWriter
 
 MIB = 1024 * 1024
 

@@ -32,21 +32,47 @@ def written(start: int, end: int) -> bytes:
     return b"".join(pieces)
 
 
-def everything(path: Path, known: SpoolState | None, *, terminal: bool, cursor: int = 0) -> list[OutputChunk]:
-    """All that can be read from `cursor` on, each chunk checked."""
+Whose = Callable[[int], int]
+"""Which of two streams the byte at an offset belongs to."""
+
+
+def in_blocks(size: int) -> Whose:
+    """Two streams by turns, of so many bytes each but where a turn is missed."""
+    return lambda offset: (offset // size % 5) & 1
+
+
+def own(start: int, end: int, whose: Whose, stream: int) -> bytes:
+    """The bytes of [start, end) that are of `stream`."""
+    return bytes(byte for at, byte in enumerate(written(start, end), start) if whose(at) == stream)
+
+
+def everything(
+    path: Path,
+    known: SpoolState | None,
+    *,
+    terminal: bool,
+    cursor: int = 0,
+    most: int = 1 << 30,
+    whose: Whose | None = None,
+    stream: int | None = None,
+) -> list[OutputChunk]:
+    """All that can be read from `cursor` on, of all or of one `stream`, each chunk checked."""
     chunks: list[OutputChunk] = []
     while True:
-        chunk = read_ring(path, known, cursor, 1 << 30, terminal=terminal)
-        check_chunk(chunk, cursor)
+        chunk = read_ring(path, known, cursor, most, terminal=terminal, stream=stream)
+        check_chunk(chunk, cursor, whose, stream)
         chunks.append(chunk)
         if chunk.next_cursor == cursor:
             return chunks
         cursor = chunk.next_cursor
 
 
-def check_chunk(chunk: OutputChunk, cursor: int) -> None:
+def check_chunk(chunk: OutputChunk, cursor: int, whose: Whose | None = None, stream: int | None = None) -> None:
     """No wrong byte, and what was omitted and what was read join exactly."""
-    assert chunk.data == written(chunk.start, chunk.next_cursor)
+    if whose is None or stream is None:
+        assert chunk.data == written(chunk.start, chunk.next_cursor)
+    elif chunk.data or chunk.start < chunk.total:
+        assert chunk.data == own(chunk.start, chunk.next_cursor, whose, stream)
     assert chunk.omitted == (None if chunk.start == cursor else (cursor, chunk.start))
     assert cursor <= chunk.start <= chunk.next_cursor <= chunk.total
     if chunk.output_error is not None:
