@@ -60,6 +60,11 @@ class Process:
         return self._job.record.name
 
     @property
+    def origin_execution_id(self) -> UUID:
+        """What asked for it: the id that `start` was given, or has minted."""
+        return self._job.record.origin_execution_id
+
+    @property
     def state(self) -> ProcessState:
         """Where it is in its life; terminal only once that is durable."""
         return self._job.record.state

@@ -1,11 +1,13 @@
 """Tools for agents, with no SDK behind them: a JSON Schema and a function each.
 
->>> from lastword.adapters.tools import tool_specs
+>>> from lastword.adapters.tools import Notices, tool_specs
 """
 
 from __future__ import annotations
 
-from ._profiles import Profile as Profile
+from ._naming import Profile as Profile
+from ._notices import Bulletin as Bulletin
+from ._notices import Notices as Notices
 from ._profiles import tool_specs as tool_specs
 from ._spec import Handler as Handler
 from ._spec import ToolSpec as ToolSpec

@@ -10,19 +10,21 @@ Theory of operation
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Any, final
+from typing import Any, cast, final
 
 import anyio
 
 from ..._runtime import Runtime, StartOptions
-from ...notifier import LastwordError
+from ...notifier import LastwordError, new_uuid7
 from ...notifier._first import first_of
 from ...session import Loop
 from ...supervisor import Process
 from ...supervisor.output import OutputChunk
 from ._excerpt import Excerpt, as_base64, as_text
-from ._result import Result, output_of, state_of
+from ._result import Result, output_of
+from ._telling import Listener, Telling, Unheard
 
 # Saying that nobody waits is one commit of the store; a store that takes longer is not waited for.
 _FAREWELL_SECONDS = 2.0
@@ -32,9 +34,10 @@ _FAREWELL_SECONDS = 2.0
 class Jobs:
     """The processes of one loop."""
 
-    def __init__(self, runtime: Runtime, loop: Loop | None) -> None:
+    def __init__(self, runtime: Runtime, loop: Loop | None, listener: Listener | None = None) -> None:
         self._runtime = runtime
         self._loop = runtime.loop if loop is None else loop
+        self.listener: Listener = Unheard() if listener is None else listener
 
     @property
     def inline_bytes(self) -> int:
@@ -59,17 +62,21 @@ class Jobs:
 
         One that goes on is in the background then; also where the call is cancelled.
         """
-        wanted: StartOptions = {**options, "background": budget is None}  # type: ignore[typeddict-item]
-        process = await self._runtime.start(command, owner=self._loop, **wanted)
-        if budget is None:
-            return process
+        origin = new_uuid7()
+        wanted = cast("StartOptions", {**options, "background": budget is None, "origin_execution_id": origin})
+        process: Process | None = None
         try:
-            with anyio.move_on_after(budget):
-                await process.wait()
-            if process.outcome is None:
-                await process.background()
+            process = await self._runtime.start(command, owner=self._loop, **wanted)
+            if budget is not None:
+                with anyio.move_on_after(budget):
+                    await process.wait()
+                if process.outcome is None:
+                    await process.background()
         except anyio.get_cancelled_exc_class():
-            await _take_leave(process)
+            # It may run although `start` has not said so: who is cancelled in the moment of the hand-over gets nothing.
+            process = process or next((each for each in self.known() if each.origin_execution_id == origin), None)
+            if process is not None:
+                await self._leave(process)
             raise
         return process
 
@@ -81,10 +88,21 @@ class Jobs:
         """Until one (`every`: each) of `processes` has ended, or in time."""
         await _wait([process.wait for process in processes], every=every, timeout=timeout)
 
-    async def show(self, process: Process, cursor: int, limit: int, *, base64: bool = False) -> Result:
+    async def _leave(self, process: Process) -> None:
+        """Nobody waits for it any more, and no result names it: say so, where that can still be said."""
+        try:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(_FAREWELL_SECONDS), suppress(LastwordError):
+                await process.background()  # where it fails the supervisor is closing: the last word is on its way
+        finally:
+            if process.outcome is None:
+                self.listener.left(process)
+
+    async def show(
+        self, telling: Telling, process: Process, cursor: int, limit: int, *, base64: bool = False
+    ) -> Result:
         """Its state, and its output from `cursor` on as far as that shows in `limit` bytes."""
         chunk = await process.read_output(cursor, max(limit, 4))
-        return state_of(process) | output_of(chunk, _excerpt(chunk, limit, base64=base64))
+        return telling.state(process) | output_of(chunk, _excerpt(chunk, limit, base64=base64))
 
 
 def _excerpt(chunk: OutputChunk, limit: int, *, base64: bool) -> Excerpt:
@@ -100,12 +118,3 @@ async def _wait(waits: Sequence[Callable[[], Any]], *, every: bool, timeout: flo
             return
         for wait in waits:
             await wait()
-
-
-async def _take_leave(process: Process) -> None:
-    """Say that nobody waits for it any more, where that can still be said."""
-    with anyio.CancelScope(shield=True), anyio.move_on_after(_FAREWELL_SECONDS):
-        try:
-            await process.background()
-        except LastwordError:
-            return  # it is closing: the last word is on its way, and whoever waited is gone

@@ -11,6 +11,7 @@ from ._arguments import MAX_HANDLE_CHARACTERS, BadArgumentError, Choice, Flag, F
 from ._jobs import Jobs
 from ._result import Result, about, refusal, state_of
 from ._spec import ToolSpec
+from ._telling import Telling
 from ._tool import tool
 
 # Under the minute after which clients commonly give up a call.
@@ -29,10 +30,10 @@ def native_specs(jobs: Jobs) -> list[ToolSpec]:
     """The native profile."""
     native = Native(jobs)
     return [
-        tool("Bash", _BASH, Form(BashArguments), native.bash),
-        tool("ProcessOutput", _OUTPUT, Form(OutputArguments), native.output),
-        tool("ProcessStop", _STOP, Form(StopArguments), native.stop),
-        tool("ProcessList", _LIST, Form(ListArguments), native.list_processes),
+        tool("Bash", _BASH, Form(BashArguments), native.bash, jobs),
+        tool("ProcessOutput", _OUTPUT, Form(OutputArguments), native.output, jobs),
+        tool("ProcessStop", _STOP, Form(StopArguments), native.stop, jobs),
+        tool("ProcessList", _LIST, Form(ListArguments), native.list_processes, jobs),
     ]
 
 
@@ -142,7 +143,7 @@ class Native:
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
 
-    async def bash(self, asked: BashArguments) -> Result:
+    async def bash(self, asked: BashArguments, telling: Telling) -> Result:
         """Run a command: to its end, or until the call's budget is over."""
         budget = call_budget(asked)
         limit = self._jobs.spool_bytes
@@ -154,10 +155,10 @@ class Native:
         elif asked.stdin:
             options["stdin"] = "pipe"
         process = await self._jobs.start(asked.command, budget, **options)
-        shown = await self._jobs.show(process, 0, min(limit, self._jobs.inline_bytes))
+        shown = await self._jobs.show(telling, process, 0, min(limit, self._jobs.inline_bytes))
         return shown | note_of(shown)
 
-    async def output(self, asked: OutputArguments) -> Result:
+    async def output(self, asked: OutputArguments, telling: Telling) -> Result:
         """Show what processes have written, and what has become of them."""
         handles = _handles(asked)
         found = [self._find(handle) for handle in handles]
@@ -165,24 +166,24 @@ class Native:
         await self._wait(asked, processes, missing=len(processes) < len(found))
         limit = min(asked.limit_bytes or self._jobs.inline_bytes, max(1, self._jobs.inline_bytes // len(handles)))
         results = [
-            await self._show(each, asked, limit) if isinstance(each, Process) else about(handle, each)
+            await self._show(telling, each, asked, limit) if isinstance(each, Process) else about(handle, each)
             for handle, each in zip(handles, found, strict=True)
         ]
         return results[0] if asked.process_ids is None else {"results": results}
 
-    async def stop(self, asked: StopArguments) -> Result:
+    async def stop(self, asked: StopArguments, telling: Telling) -> Result:
         """Stop a process and say what has become of it."""
         process = self._jobs.find(asked.process_id)
         grace = None if asked.grace_ms is None else asked.grace_ms / 1000
         try:
             await process.stop(StopMode[asked.mode.upper()], grace=grace)
         except SupervisorError as error:
-            return state_of(process) | refusal(error)
-        return state_of(process)
+            return telling.state(process) | refusal(error)
+        return telling.state(process)
 
-    async def list_processes(self, asked: ListArguments) -> Result:
+    async def list_processes(self, asked: ListArguments, telling: Telling) -> Result:
         """Say which processes there are."""
-        del asked
+        del asked, telling
         known = self._jobs.known()
         listed = most_telling(known, MAX_LISTED)
         answer: Result = {"processes": [state_of(process) for process in listed]}
@@ -205,9 +206,10 @@ class Native:
         else:
             await self._jobs.wait_change(processes, asked.cursor, every=every, timeout=timeout)
 
-    async def _show(self, process: Process, asked: OutputArguments, limit: int) -> Result:
+    async def _show(self, telling: Telling, process: Process, asked: OutputArguments, limit: int) -> Result:
         try:
-            shown = await self._jobs.show(process, asked.cursor, limit, base64=asked.encoding == "base64")
+            base64 = asked.encoding == "base64"
+            shown = await self._jobs.show(telling, process, asked.cursor, limit, base64=base64)
         except SupervisorError as error:
             return about(process.handle, refusal(error))
         return shown | note_of(shown)

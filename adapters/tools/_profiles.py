@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from ..._runtime import Runtime
 from ...session import Loop
 from ...supervisor import ErrorCode, SupervisorError
 from ._jobs import Jobs
+from ._naming import Profile
 from ._native import native_specs
+from ._notices import Notices
 from ._spec import ToolSpec
-
-Profile = Literal["native"]
 
 _PROFILES = {"native": native_specs}
 
 
-def tool_specs(runtime: Runtime, loop: Loop | None = None, *, profile: Profile = "native") -> list[ToolSpec]:
+def tool_specs(
+    runtime: Runtime, loop: Loop | None = None, *, profile: Profile = "native", notices: Notices | None = None
+) -> list[ToolSpec]:
     """The tools for one agent: its processes belong to `loop` (None: the runtime's main loop), and it sees no others.
 
-    Profile native: Bash, ProcessOutput, ProcessStop, ProcessList.  Raises `SupervisorError` (invalid_settings) for a
-    profile that is none.
+    Profile native: Bash, ProcessOutput, ProcessStop, ProcessList.
+
+    `notices` is told what results have told, so that it does not tell that again.  Without it every process's end stays
+    a notice of the loop, also where a result has told it: no tool ever acknowledges one.
+
+    Raises `SupervisorError` (invalid_settings) for a profile that is none.
     """
     if profile not in _PROFILES:
         raise SupervisorError(ErrorCode.INVALID_SETTINGS, f"profile must be one of {', '.join(_PROFILES)}")
-    return _PROFILES[profile](Jobs(runtime, loop))
+    return _PROFILES[profile](Jobs(runtime, loop, notices))

@@ -26,6 +26,12 @@ Result = dict[str, Any]
 # What the supervisor calls by another name than the tools do.
 _FIELDS = {"cwd": "workdir", "output_limit": "max_output_bytes", "pty": "tty"}
 
+# Where its advice is for whoever calls the library.
+_ADVICE = {
+    ErrorCode.NOT_FOUND: "you have no process of that id; ProcessList shows those that you have",
+    ErrorCode.PTY_UNAVAILABLE: "it has no terminal, or none can be had here; run it without tty",
+}
+
 
 def state_of(process: Process) -> Result:
     """Where a process is in its life."""
@@ -33,7 +39,7 @@ def state_of(process: Process) -> Result:
     state: Result = {
         "process_id": process.handle,
         "status": process.state.name.lower(),
-        "exit_code": None if outcome is None else _exit_code(outcome),
+        "exit_code": None if outcome is None else exit_code_of(outcome),
         "reason": None if outcome is None else outcome.reason.name.lower(),
         "started_at": _time(process.started_at),
         "finished_at": None if outcome is None else _time(outcome.finished_at),
@@ -42,6 +48,11 @@ def state_of(process: Process) -> Result:
     if process.name:
         state["name"] = process.name
     return state if outcome is None else state | _seldom(outcome)
+
+
+def exit_code_of(outcome: Outcome) -> int | None:
+    """What a shell would show of one that ended by itself; of one that was stopped the code it exited with, if any."""
+    return outcome.shell_code if outcome.state is ProcessState.EXITED else outcome.exit_code
 
 
 def output_of(chunk: OutputChunk, excerpt: Excerpt) -> Result:
@@ -73,7 +84,7 @@ def refusal(error: SupervisorError) -> Result:
     if isinstance(error, InvalidCommandError):
         field, why = cast("tuple[str, str]", error.args)
         return bad_argument(BadArgumentError(_FIELDS.get(field, field), why))
-    answer: Result = {"error": str(error.code), "message": error.message}
+    answer: Result = {"error": str(error.code), "message": _ADVICE.get(error.code, error.message)}
     if isinstance(error, SpawnFailedError):
         answer |= {"process_id": error.handle, "kind": error.kind}
     return answer
@@ -87,11 +98,6 @@ def about(handle: str, answer: Result) -> Result:
 def unforeseen() -> Result:
     """The answer to a fault of ours."""
     return {"error": "internal_error", "message": "the tool has failed in a way that nobody foresaw; the log tells"}
-
-
-def _exit_code(outcome: Outcome) -> int | None:
-    """What a shell would show of one that ended by itself; of one that was stopped the code it exited with, if any."""
-    return outcome.shell_code if outcome.state is ProcessState.EXITED else outcome.exit_code
 
 
 def _seldom(outcome: Outcome) -> Result:

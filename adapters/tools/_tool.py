@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
-from ...supervisor import SupervisorError
+from ...supervisor import ProcessNotFoundError, SpawnFailedError, SupervisorError
 from ._arguments import BadArgumentError, Form
+from ._jobs import Jobs
 from ._result import Result, bad_argument, refusal, unforeseen
 from ._spec import ToolSpec
+from ._telling import Telling
 
 logger = logging.getLogger(__name__)
 
@@ -22,19 +25,30 @@ ArgumentsT = TypeVar("ArgumentsT")
 
 
 def tool(
-    name: str, description: str, form: Form[ArgumentsT], act: Callable[[ArgumentsT], Awaitable[Result]]
+    name: str,
+    description: str,
+    form: Form[ArgumentsT],
+    act: Callable[[ArgumentsT, Telling], Awaitable[Result]],
+    jobs: Jobs,
 ) -> ToolSpec:
     """A tool that reads its arguments by `form` and then does `act`."""
 
     async def handle(arguments: dict[str, Any]) -> Result:
+        telling = Telling()
         try:
-            return await act(form.read(arguments))
+            answer = await act(form.read(arguments), telling)
         except BadArgumentError as error:
             return bad_argument(error)
+        except SpawnFailedError as error:
+            with suppress(ProcessNotFoundError):
+                telling.ended(jobs.find(error.handle))
+            answer = refusal(error)
         except SupervisorError as error:
             return refusal(error)
         except Exception:
             logger.exception("the tool %s has failed", name)
             return unforeseen()
+        telling.given(jobs.listener)  # no await from here to the caller
+        return answer
 
     return ToolSpec(name=name, description=description, input_schema=form.schema, handler=handle)

@@ -9,18 +9,6 @@ import pytest
 from supervising import until
 from tool_ground import OUTPUT_KEYS, STATE_KEYS, agent
 
-import lastword
-from lastword.notifier import ProcessEvent
-
-
-async def events(runtime: lastword.Runtime, handle: str) -> list[str]:
-    """What the journal has of a process by now, in order."""
-    return [
-        type(delivery.event).__name__
-        async for delivery in runtime.session.replay()
-        if isinstance(delivery.event, ProcessEvent) and delivery.event.process.process_handle == handle
-    ]
-
 
 async def test_a_command_that_ends_is_told_with_all_that_it_wrote() -> None:
     async with agent() as one:
@@ -56,8 +44,8 @@ async def test_a_command_that_takes_longer_than_the_budget_goes_on_in_the_backgr
         seen = await one.call("ProcessOutput", process_id=process.handle, wait="any")
         assert seen["output"] == "begun\n"
         await one.call("ProcessStop", process_id=process.handle, mode="kill")
-        await one.runtime.loop.receive()
-        assert await events(one.runtime, process.handle) == [
+        await one.told_home(process.handle)
+        assert await one.events(process.handle) == [
             "ProcessStarted",
             "ProcessBackgrounded",
             "ProcessStopRequested",
@@ -70,8 +58,8 @@ async def test_in_the_background_it_returns_at_once_and_is_told_as_backgrounded_
         result = await one.call("Bash", command="exec sleep 60", background=True, timeout=0)
         assert (result["status"], result["backgrounded"], result["next_cursor"]) == ("running", True, 0)
         await one.call("ProcessStop", process_id=result["process_id"], mode="kill")
-        await one.runtime.loop.receive()
-        assert (await events(one.runtime, result["process_id"]))[0] == "ProcessBackgrounded"
+        await one.told_home(result["process_id"])
+        assert (await one.events(result["process_id"]))[0] == "ProcessBackgrounded"
 
 
 async def test_the_timeout_ends_the_command_and_not_only_the_wait() -> None:

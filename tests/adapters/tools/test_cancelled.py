@@ -1,0 +1,35 @@
+"""A cancelled call of Bash, at every moment of it: no process is lost from sight."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+from tool_ground import agent
+
+import lastword
+
+
+@pytest.mark.parametrize("extra", [{"background": True}, {"yield_time_ms": 0}, {}], ids=["background", "yield", "wait"])
+async def test_whatever_runs_after_it_is_in_the_background_and_the_model_is_told(extra: dict[str, object]) -> None:
+    async with agent() as one:
+        for ticks in range(0, 60, 3):
+            given: list[str] = []
+
+            async def call(given: list[str] = given) -> None:
+                given.append((await one.call("Bash", command="exec sleep 60", **extra))["process_id"])
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(call)
+                for _ in range(ticks):
+                    await checkpoint()
+                tasks.cancel_scope.cancel()
+            for process in one.runtime.supervisor.list(one.runtime.loop):
+                if process.outcome is None and process.state is lastword.ProcessState.RUNNING:
+                    told = given or (await one.notices.collect()).lines
+                    assert process.handle in str(told)
+                    assert process.backgrounded
+                    await process.stop(lastword.StopMode.KILL)
+                outcome = await process.wait()
+                assert outcome.diagnostic in {"", "start_cancelled"}
+            await (await one.notices.collect()).ack()

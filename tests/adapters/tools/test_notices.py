@@ -1,0 +1,285 @@
+"""Notices: nothing that a model should know is told to nobody, and nothing is told by a result and by a line both."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+from supervising import until
+from tool_ground import Agent, agent
+
+import lastword
+from lastword.adapters.tools import Notices, tool_specs
+from lastword.notifier import new_uuid7
+
+
+async def background(one: Agent, command: str) -> str:
+    """Start a command in the background that ends by itself, wait until the loop has its notice; the handle."""
+    handle: str = (await one.call("Bash", command=command, background=True))["process_id"]
+    await one.told_home(handle)
+    return handle
+
+
+async def lines(one: Agent) -> list[str]:
+    return (await one.notices.collect()).lines
+
+
+async def unsettled(runtime: lastword.Runtime) -> list[str]:
+    return [pending.process_handle for pending in await runtime.pending() if pending.status == "unacknowledged"]
+
+
+async def test_a_line_is_told_until_its_bulletin_is_acknowledged_and_never_after() -> None:
+    async with agent() as one:
+        first, second = [await background(one, command) for command in ("exit 3", "kill -9 $$")]
+        expected = [
+            f"Process {first} has ended: exited, exit code 3.",
+            f"Process {second} has ended: exited, exit code 137.",
+        ]
+        assert await lines(one) == expected
+        bulletin = await one.notices.collect()
+        assert bulletin.lines == expected
+        await bulletin.ack()
+        assert await lines(one) == []
+        assert await unsettled(one.runtime) == []
+        await bulletin.ack()
+
+
+async def test_what_comes_after_a_bulletin_is_not_settled_by_it() -> None:
+    async with agent() as one:
+        await background(one, "true")
+        bulletin = await one.notices.collect()
+        later = await background(one, "false")
+        assert len(await lines(one)) == 2
+        await bulletin.ack()
+        assert await lines(one) == [f"Process {later} has ended: exited, exit code 1."]
+        assert await unsettled(one.runtime) == [later]
+
+
+async def test_what_a_result_has_told_is_no_line_and_is_settled_with_the_turn() -> None:
+    async with agent() as one:
+        ran = await one.call("Bash", command="exit 3")
+        watched = await one.call("Bash", command="exec sleep 60", background=True)
+        await one.call("ProcessStop", process_id=watched["process_id"])
+        read = await background(one, "true")
+        await one.call("ProcessOutput", process_ids=[read, watched["process_id"]])
+        for result in (ran, watched):
+            await one.told_home(result["process_id"])
+        assert len(await unsettled(one.runtime)) == 3
+        bulletin = await one.notices.collect()
+        assert bulletin.lines == []
+        assert len(await unsettled(one.runtime)) == 3
+        await bulletin.ack()
+        assert await unsettled(one.runtime) == []
+
+
+async def test_a_command_that_never_ran_is_told_by_its_result(tmp_path: Path) -> None:
+    async with agent() as one:
+        result = await one.call("Bash", command="true", workdir=str(tmp_path / "missing"))
+        await one.told_home(result["process_id"])
+        bulletin = await one.notices.collect()
+        assert bulletin.lines == []
+        await bulletin.ack()
+        assert await unsettled(one.runtime) == []
+
+
+async def test_a_result_settles_its_notice_even_before_that_has_come() -> None:
+    """The journal takes the consumption first; the notification never becomes pending."""
+    async with agent() as one:
+        result = await one.call("Bash", command="true")
+        await (await one.notices.collect()).ack()
+        await one.told_home(result["process_id"])
+        assert await lines(one) == []
+        assert await unsettled(one.runtime) == []
+
+
+async def test_a_result_that_comes_after_the_bulletin_is_settled_by_the_next_one_only() -> None:
+    """It is not in the transcript that was saved."""
+    async with agent() as one:
+        bulletin = await one.notices.collect()
+        result = await one.call("Bash", command="true")
+        await one.told_home(result["process_id"])
+        await bulletin.ack()
+        assert await unsettled(one.runtime) == [result["process_id"]]
+        bulletin = await one.notices.collect()
+        assert bulletin.lines == []
+        await bulletin.ack()
+        assert await unsettled(one.runtime) == []
+
+
+async def test_looking_at_the_list_tells_nobody_the_last_word() -> None:
+    async with agent() as one:
+        handle = await background(one, "true")
+        await one.call("ProcessList")
+        assert await lines(one) == [f"Process {handle} has ended: exited, exit code 0."]
+
+
+async def test_a_call_that_was_cancelled_has_told_nothing() -> None:
+    """The process had ended by then, and only the last read of the call was missing."""
+    async with agent() as one:
+        handle = await background(one, "exit 3")
+        running = (await one.call("Bash", command="exec sleep 60", background=True))["process_id"]
+        async with anyio.create_task_group() as tasks:
+
+            async def wait() -> None:
+                await one.call("ProcessOutput", process_ids=[handle, running], wait="all", timeout_ms=60_000)
+
+            tasks.start_soon(wait)
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+        assert await lines(one) == [f"Process {handle} has ended: exited, exit code 3."]
+
+
+async def test_the_model_learns_of_a_command_whose_call_was_cancelled(tmp_path: Path) -> None:
+    """At once that it goes on, and later that it has ended: settling the one does not settle the other."""
+    async with agent() as one:
+        async with anyio.create_task_group() as tasks:
+
+            async def call() -> None:
+                await one.call("Bash", command=f"echo > {tmp_path}/begun; read line < {tmp_path}/gate; exit 3")
+
+            os.mkfifo(tmp_path / "gate")
+            tasks.start_soon(call)
+            await until((tmp_path / "begun").exists)
+            await until(lambda: bool(one.runtime.supervisor.list(one.runtime.loop)[0].started_at))
+            tasks.cancel_scope.cancel()
+        (process,) = one.runtime.supervisor.list(one.runtime.loop)
+        goes_on = await one.notices.collect()
+        assert goes_on.lines == [f"A call was cancelled and its command goes on: process {process.handle} is running."]
+        (tmp_path / "gate").write_text("go\n")
+        await one.told_home(process.handle)
+        assert await lines(one) == [f"Process {process.handle} has ended: exited, exit code 3."]
+        await goes_on.ack()
+        bulletin = await one.notices.collect()
+        assert bulletin.lines == [f"Process {process.handle} has ended: exited, exit code 3."]
+        await bulletin.ack()
+        assert await lines(one) == []
+
+
+async def test_a_cursor_of_an_earlier_life_or_of_nobody_settles_nothing() -> None:
+    async with agent() as one:
+        earlier = await Notices(one.runtime).collect()
+        handle = await background(one, "true")
+        bulletin = await one.notices.collect()
+        life, _, number = bulletin.cursor.partition("-")
+        for cursor in (earlier.cursor, "", number, "-", life, f"{life}-", f"{life}-²", f"{life}-{number}x", "\ud800"):
+            await one.notices.ack(cursor)
+        assert await unsettled(one.runtime) == [handle]
+        await one.notices.ack(bulletin.cursor)
+        assert await unsettled(one.runtime) == []
+
+
+async def test_an_evicted_process_is_still_told_by_what_its_notice_says() -> None:
+    async with agent(limits=lastword.Limits(retained_completed=1)) as one:
+        first = await background(one, "exit 3")
+        await background(one, "true")
+        assert (await lines(one))[0] == f"Process {first} has ended: exited."
+
+
+async def test_another_loops_processes_are_neither_told_nor_found() -> None:
+    async with agent() as one, one.runtime.session.open_loop(new_uuid7()) as other:
+        theirs = tool_specs(one.runtime, other)[0].handler
+        handle = (await theirs({"command": "true"}))["process_id"]
+        await one.told_home(handle)
+        assert await lines(one) == []
+        for call in (
+            one.call("ProcessOutput", process_id=handle),
+            one.call("ProcessStop", process_id=handle),
+            one.call("ProcessOutput", process_id="A" * 22),
+        ):
+            assert (await call)["error"] == "not_found"
+        assert (await one.call("ProcessList"))["processes"] == []
+        assert (await Notices(one.runtime, other).collect()).lines == [
+            f"Process {handle} has ended: exited, exit code 0."
+        ]
+
+
+async def test_released_notices_are_offered_again_to_whoever_receives() -> None:
+    async with agent() as one:
+        handle = await background(one, "true")
+        assert len(await lines(one)) == 1
+        with pytest.raises(anyio.WouldBlock):
+            one.runtime.loop.receive_nowait()
+        one.notices.release()
+        notice = one.runtime.loop.receive_nowait()
+        assert notice.notification.process_handle == handle
+        assert notice.redelivered
+
+
+async def test_unsaved_turns_are_told_again_at_the_next_opening(tmp_path: Path) -> None:
+    """By a line or by a result: neither was acknowledged."""
+    async with agent(tmp_path / "state") as one:
+        lined = await background(one, "exit 3")
+        resulted = (await one.call("Bash", command="exit 4"))["process_id"]
+        assert await lines(one) == [f"Process {lined} has ended: exited, exit code 3."]
+    async with agent(tmp_path / "state") as one:
+        bulletin = await one.notices.collect()
+        assert bulletin.lines == [
+            f"Process {lined} has ended: exited, exit code 3. (You may have been told before.)",
+            f"Process {resulted} has ended: exited, exit code 4. (You may have been told before.)",
+        ]
+        await bulletin.ack()
+    async with agent(tmp_path / "state") as one:
+        assert await lines(one) == []
+
+
+HOST = """
+import sys
+import anyio
+import lastword
+from lastword.adapters.tools import Notices, tool_specs
+
+async def main():
+    async with lastword.open_runtime(sys.argv[1]) as runtime:
+        notices = Notices(runtime)
+        bash = tool_specs(runtime, notices=notices)[0].handler
+        saved = await bash({"command": "exit 3"})
+        turn = await notices.collect()
+        await turn.ack()
+        unsaved = await bash({"command": "exit 4"})
+        running = await bash({"command": "exec sleep 60", "yield_time_ms": 0})
+        turn = await notices.collect()
+        print(saved["process_id"], unsaved["process_id"], running["process_id"], flush=True)
+        await anyio.sleep_forever()
+
+anyio.run(main, backend=sys.argv[2])
+"""
+
+
+async def test_a_host_that_is_killed_before_the_turn_is_saved_is_told_again(
+    tmp_path: Path, anyio_backend_name: str
+) -> None:
+    state = tmp_path / "state"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOST, str(state), anyio_backend_name], stdout=subprocess.PIPE, text=True
+    ) as host:
+        assert host.stdout is not None
+        saved, unsaved, running = host.stdout.readline().split()
+        host.send_signal(signal.SIGKILL)
+    async with agent(state) as one:
+        await one.told_home(running)
+        told = await lines(one)
+        assert told == [
+            f"Process {unsaved} has ended: exited, exit code 4. (You may have been told before.)",
+            f"Process {running} has ended: lost with its host, and nobody knows how.",
+        ]
+        assert saved not in str(told)
+
+
+async def test_a_line_shows_nothing_of_the_command_or_its_output() -> None:
+    async with agent() as one:
+        await background(one, "echo SECRET1; echo SECRET2 >&2; exit 3")
+        assert "SECRET" not in str(await lines(one))
+
+
+async def test_without_notices_no_tool_ever_settles_anything() -> None:
+    async with agent() as one:
+        bash = tool_specs(one.runtime)[0].handler
+        handle = (await bash({"command": "true"}))["process_id"]
+        await one.told_home(handle)
+        notice = await one.runtime.loop.receive()
+        assert notice.notification.process_handle == handle
