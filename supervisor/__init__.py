@@ -10,6 +10,7 @@ if sys.platform == "win32":
 from ._command import EnvPolicy as EnvPolicy
 from ._command import HasOwner as HasOwner
 from ._command import OnOutputLimit as OnOutputLimit
+from ._command import host_variables as host_variables
 from ._directory import StateDirectory as StateDirectory
 from ._directory import hold_directory as hold_directory
 from ._errors import DirectoryInUseError as DirectoryInUseError

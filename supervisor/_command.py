@@ -186,7 +186,7 @@ def _text(field: str, value: object) -> str:
 
 
 def _environment(env: object, policy: EnvPolicy, host: Mapping[str, str]) -> dict[str, str]:
-    variables = {name: value for name, value in host.items() if _passes(name, policy)}
+    variables = host_variables(policy, host)
     if env is None:
         return variables
     _kind("env", env, Mapping, "must be a mapping of str to str, or None")
@@ -199,6 +199,11 @@ def _environment(env: object, policy: EnvPolicy, host: Mapping[str, str]) -> dic
             raise InvalidCommandError(field, "a name must not be empty and not contain '=' or NUL")
         variables[_text(field, name)] = _text(field, value)
     return variables
+
+
+def host_variables(policy: EnvPolicy, host: Mapping[str, str]) -> dict[str, str]:
+    """The host's variables that the policy lets pass."""
+    return {name: value for name, value in host.items() if _passes(name, policy)}
 
 
 def _passes(name: str, policy: EnvPolicy) -> bool:

@@ -65,6 +65,16 @@ class Process:
         return self._job.record.origin_execution_id
 
     @property
+    def program(self) -> str:
+        """The base name of the program, for people."""
+        return self._job.record.program
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was asked for."""
+        return self._job.record.created_at
+
+    @property
     def state(self) -> ProcessState:
         """Where it is in its life; terminal only once that is durable."""
         return self._job.record.state

@@ -154,6 +154,15 @@ class Supervisor:
         wanted = owner_of(owner)
         return [process for process in self._registry.processes() if process.owner == wanted]
 
+    def owners(self) -> builtins.list[Owner]:
+        """Everybody who has a process that is known, by the age of their oldest."""
+        return list(dict.fromkeys(process.owner for process in self._registry.processes()))
+
+    @property
+    def holding(self) -> int:
+        """How many processes have something alive: those that run, and those that have ended and keep survivors."""
+        return len(self._registry.holding())
+
     async def wait_any(self, processes: Sequence[Process]) -> builtins.list[Process]:
         """Return those of `processes` that have ended, in their order, once one has; [] for none.  A checkpoint."""
         await checkpoint()

@@ -1,0 +1,145 @@
+"""One client at the server: reads its lines, works on its requests, and cleans up after it.
+
+Rules
+- A fault of the client's is answered, or ends its connection; never more.
+- Requests are worked on at the same time, at most MAX_IN_FLIGHT of them.  A reply is sent as a whole by the task that
+  has made it, so a client that does not read keeps these tasks waiting, and then is not read itself.
+- Hanging up ends what only waits for the client, and stops the processes that were started `attached`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import final
+
+import anyio
+from anyio.abc import TaskGroup
+
+from ...notifier import LastwordError
+from ._bounds import HELLO_SECONDS, MAX_IN_FLIGHT, MAX_LINE_BYTES, VERSION
+from ._lines import Lines, LineTooLongError
+from ._replies import CancelReply, Fault, FaultCode, Welcome
+from ._requests import Cancel, Hello, Request, Shutdown
+from ._service import Attached, RefusedError, Service
+from ._views import fault_of
+from ._wire import WireError, decode_request, encode_fault, encode_reply
+
+logger = logging.getLogger(__name__)
+
+_GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
+
+
+@final
+class Connection:
+    """A client, from its hello to its end."""
+
+    def __init__(self, lines: Lines, service: Service, shut_down: Callable[[], None]) -> None:
+        self._lines = lines
+        self._service = service
+        self._shut_down = shut_down
+        self._requests: dict[int, anyio.CancelScope] = {}
+        self.attached = Attached()
+
+    async def serve(self) -> None:
+        """Until the client hangs up, or says what cannot be understood."""
+        with contextlib.suppress(*_GONE):
+            if not await self._greet():
+                return
+            async with anyio.create_task_group() as tasks:
+                with contextlib.suppress(*_GONE):
+                    await self._receive(tasks)
+                tasks.cancel_scope.cancel()
+
+    async def _greet(self) -> bool:
+        """Whether a client of this version is there."""
+        with anyio.move_on_after(HELLO_SECONDS):
+            try:
+                line = await self._lines.receive()
+                if line is None:
+                    return False
+                request_id, request = decode_request(line)
+            except LineTooLongError:
+                await self._lines.send(encode_fault(None, _TOO_LONG))
+                return False
+            except WireError as error:
+                await self._lines.send(encode_fault(error.request_id, error.fault))
+                return False
+            if not isinstance(request, Hello):
+                fault = Fault(code=FaultCode.HELLO_EXPECTED, message="say hello first, with the version that you speak")
+                await self._lines.send(encode_fault(request_id, fault))
+                return False
+            if request.version != VERSION:
+                message = f"this server speaks version {VERSION}; use the client of the same release"
+                fault = Fault(code=FaultCode.UNSUPPORTED_VERSION, message=message, field="version")
+                await self._lines.send(encode_fault(request_id, fault))
+                return False
+            welcome = Welcome(version=VERSION, session_id=self._service.session_id)
+            await self._lines.send(encode_reply(request_id, welcome))
+            return True
+        return False
+
+    async def _receive(self, tasks: TaskGroup) -> None:
+        while True:
+            try:
+                line = await self._lines.receive()
+            except LineTooLongError:
+                await self._lines.send(encode_fault(None, _TOO_LONG))
+                return
+            if line is None:
+                return
+            try:
+                request_id, request = decode_request(line)
+            except WireError as error:
+                await self._lines.send(encode_fault(error.request_id, error.fault))
+                continue
+            if isinstance(request, Cancel):
+                scope = self._requests.get(request.request)
+                if scope is not None:
+                    scope.cancel()
+                await self._lines.send(encode_reply(request_id, CancelReply(found=scope is not None)))
+            elif request_id in self._requests:
+                fault = Fault(code=FaultCode.INVALID_REQUEST, message="id: is that of another request", field="id")
+                await self._lines.send(encode_fault(None, fault))
+            elif len(self._requests) >= MAX_IN_FLIGHT:
+                message = f"{MAX_IN_FLIGHT} requests are not answered yet; wait for one of them"
+                fault = Fault(code=FaultCode.TOO_MANY_REQUESTS, message=message)
+                await self._lines.send(encode_fault(request_id, fault))
+            else:
+                scope = self._requests[request_id] = anyio.CancelScope()
+                tasks.start_soon(self._work, request_id, request, scope, tasks.cancel_scope)
+
+    async def _work(
+        self, request_id: int, request: Request, scope: anyio.CancelScope, connection: anyio.CancelScope
+    ) -> None:
+        try:
+            line, done = await self._answered(request_id, request, scope)
+            # Sent outside of the scope: a line that has begun must be finished, or nothing can follow it.
+            try:
+                await self._lines.send(line)
+            except _GONE:
+                connection.cancel()
+            finally:
+                if done and isinstance(request, Shutdown):
+                    self._shut_down()
+        finally:
+            del self._requests[request_id]
+
+    async def _answered(self, request_id: int, request: Request, scope: anyio.CancelScope) -> tuple[bytes, bool]:
+        """The line that answers the request, whatever happens, and whether it was done."""
+        fault = Fault(code=FaultCode.CANCELLED, message="the request was given up")
+        with scope:
+            try:
+                return encode_reply(request_id, await self._service.answer(request, self.attached)), True
+            except (RefusedError, WireError) as error:
+                fault = error.fault
+            except LastwordError as error:
+                fault = fault_of(error)
+            except Exception:
+                logger.exception("a %s request has failed", request.op)
+                fault = Fault(code=FaultCode.FAILED, message="it has failed here; the server's log says why")
+        return encode_fault(request_id, fault), False
+
+
+_TOO_LONG = Fault(code=FaultCode.LINE_TOO_LONG, message=f"a line has at most {MAX_LINE_BYTES} bytes")

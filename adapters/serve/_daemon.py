@@ -1,0 +1,112 @@
+"""The server as a process of its own: signals end it, and what it has to say goes to a bounded log in its directory."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from io import TextIOWrapper
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import cast
+
+import anyio
+
+from ...notifier import LastwordError
+from ...supervisor import DirectoryInUseError, SupervisorError
+from ._errors import ServeError
+from ._server import serve
+
+LOG_FILE = "serve.log"
+
+# One file and its predecessor: enough to see what was wrong, and never a disk that fills up.
+_LOG_BYTES = 256 * 1024
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+DIRECTORY_IN_USE = "directory_in_use"
+
+
+async def run_server(
+    directory: str | os.PathLike[str], *, idle_seconds: float | None = None, ready: Callable[[], None] | None = None
+) -> None:
+    """`serve`, until SIGTERM, SIGINT or SIGHUP ends it as well.  For a process that does nothing else.
+
+    A second signal while it closes changes nothing; closing is bounded.
+    """
+    with anyio.open_signal_receiver(*_SIGNALS) as signals:
+        async with anyio.create_task_group() as tasks:
+
+            async def end_on_signal() -> None:
+                async for _ in signals:
+                    tasks.cancel_scope.cancel()
+
+            tasks.start_soon(end_on_signal)
+            await serve(directory, idle_seconds=idle_seconds, ready=ready)
+            tasks.cancel_scope.cancel()
+
+
+def main(directory: str, idle_seconds: float | None) -> None:
+    """The process that `connect_or_start` starts.  Says one line on stdout: that it is ready, or why it is not."""
+    # The starter's child ends at once, so that it can be waited for; what serves is nobody's child, and leads no
+    # session, so that no terminal can become its own.
+    if os.fork():
+        os._exit(0)
+    os.umask(0o077)
+    try:
+        anyio.run(_main, directory, idle_seconds)
+    except Exception as error:
+        _report(_leaf(error))
+
+
+async def _main(directory: str, idle_seconds: float | None) -> None:
+    await run_server(directory, idle_seconds=idle_seconds, ready=lambda: _be_ready(Path(directory)))
+
+
+def _be_ready(directory: Path) -> None:
+    """From now on what is said goes to the log, and the starter is told."""
+    handler = _Log(directory / LOG_FILE, maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.INFO)
+    logging.captureWarnings(capture=True)
+    _tell({"ready": True})
+
+
+class _Log(RotatingFileHandler):
+    """Also what is written to stderr goes to the file: a traceback of the interpreter's own."""
+
+    def _open(self) -> TextIOWrapper:
+        stream = super()._open()
+        os.dup2(stream.fileno(), sys.stderr.fileno())
+        return stream
+
+
+def _report(error: BaseException) -> None:
+    logging.getLogger(__name__).error("the server has failed", exc_info=error)
+    code, message = "failed", "it has failed; its log says why"
+    if isinstance(error, DirectoryInUseError):
+        code, message = DIRECTORY_IN_USE, error.message
+    elif isinstance(error, SupervisorError):
+        code, message = error.code, error.message
+    elif isinstance(error, ServeError | LastwordError):
+        message = str(error)
+    _tell({"code": code, "message": message})
+    raise SystemExit(1)
+
+
+def _leaf(error: BaseException) -> BaseException:
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    members = cast("BaseExceptionGroup[BaseException]", error).exceptions
+    return _leaf(members[0])
+
+
+def _tell(line: dict[str, object]) -> None:
+    """Say it to the starter, once, and hang up: stdout is then nobody's."""
+    os.write(1, json.dumps(line).encode() + b"\n")
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
