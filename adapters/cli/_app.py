@@ -1,32 +1,73 @@
-"""The commands.  Each imports its own part of the core when it runs, so that `--help` is quick."""
+"""The group of all commands.  A command's module is imported when it runs or is asked for its help.
+
+Rules
+- A module of a command imports click alone at its head, and of the core only what it needs, when it runs.
+- A command is a line in `_COMMANDS`, in the order in which `--help` shows them.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any, final
+
 import click
 
+from ._errors import StdoutClosedError
+from ._state import STATE_HELP
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+# name: (module, attribute)
+_COMMANDS = {
+    "run": ("_run", "run"),
+    "ps": ("_ps", "ps"),
+    "logs": ("_logs", "logs"),
+    "events": ("_events", "events"),
+    "pending": ("_pending", "pending"),
+    "replay": ("_replay", "replay"),
+    "verify": ("_verify", "verify"),
+    "doctor": ("_doctor", "doctor"),
+    "demo": ("_demo", "demo"),
+}
+
+
+@final
+class LazyGroup(click.Group):
+    """Knows its commands by name, and imports one when it is wanted."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order of the table."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name."""
+        if cmd_name not in _COMMANDS:
+            return None
+        module, attribute = _COMMANDS[cmd_name]
+        command = getattr(import_module(f".{module}", __package__), attribute)
+        assert isinstance(command, click.Command)  # noqa: S101 -- the table is ours
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; click would make an exit code of its own of a broken pipe."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise StdoutClosedError from None
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog='Completion: eval "$(_LASTWORD_COMPLETE=bash_source lastword)", or zsh_source, or fish_source.',
+)
+@click.option("--state", metavar="DIR", envvar="LASTWORD_STATE", help=STATE_HELP)
 @click.version_option(package_name="lastword")
-def app() -> None:
-    """Background shell jobs for agents, and every job's last word gets home."""
+def app(state: str | None) -> None:
+    """Background shell jobs, and every job's last word gets home.
 
-
-@app.command()
-@click.option("--backend", type=click.Choice(["asyncio", "trio"]), default="asyncio", show_default=True)
-@click.option("--plain", is_flag=True, help="Plain lines, also on a terminal.")
-def demo(backend: str, plain: bool) -> None:
-    """Run a dozen real commands of different fates at once, and bring every last word home.
-
-    Exits with 1 where a fate is missing or is not the one that the command must have.
+    \b
+      lastword run -- make test            in the foreground: its output, its exit code
+      lastword run -d --name api -- ./api  in the background; `serve` is started for it
+      lastword ps                          what runs; -a: what has run
+      lastword logs -f api                 what it writes
+      lastword wait api; lastword pending  how it ended; who has not been told yet
     """
-    from importlib.util import find_spec
-
-    import anyio
-
-    from ..demo import run_demo
-
-    if find_spec(backend) is None:
-        raise click.UsageError(f"{backend} is not installed: pip install 'lastword[{backend}]'")
-
-    if not anyio.run(run_demo, plain, backend=backend):
-        raise SystemExit(1)

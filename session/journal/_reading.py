@@ -92,6 +92,11 @@ class JournalReader:
                 page = self._page(sql.PENDING, loop_id.bytes, page[-1].seq)
         return sorted(found, key=lambda record: record.seq)
 
+    def holds(self, record_id: UUID) -> bool:
+        """Whether a record of that id is in the journal."""
+        with told(_DOING):
+            return self._connection.execute(sql.KNOWN, (record_id.bytes,)).fetchone() is not None
+
     def _page(self, statement: str, *values: object) -> list[Record]:
         with told(_DOING):
             return [decode_record(row) for row in self._connection.execute(statement, (*values, _PAGE))]

@@ -37,6 +37,8 @@ def test_records_and_what_is_unacknowledged_are_those_of_the_journal(path: Path,
         assert list(reader.records(everything[3].seq)) == everything[4:]
         assert reader.unacknowledged() == waiting
         assert [record.record_id for record in waiting] == [pending.ids.command]
+        assert reader.holds(settled.ids.started)
+        assert not reader.holds(SESSION)
         with pytest.raises(InvalidArgumentError):
             next(reader.records(-1))
     if open_meanwhile:

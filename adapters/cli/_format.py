@@ -1,0 +1,62 @@
+"""Values as people read them.  Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from signal import Signals
+
+from ._job_info import JobInfo
+
+# Enough to tell a few hundred handles apart: 6 bits each.
+SHORT_HANDLE = 8
+
+
+def age(seconds: float) -> str:
+    """`12s`, `3m05s`, `2h10m`, `4d03h`: at most two units."""
+    whole = max(0, int(seconds))
+    for unit, size, below, rest in (("d", 86400, 3600, "h"), ("h", 3600, 60, "m"), ("m", 60, 1, "s")):
+        if whole >= size:
+            return f"{whole // size}{unit}{whole % size // below:02}{rest}"
+    return f"{whole}s"
+
+
+def size(count: int) -> str:
+    """`512 B`, `1.5 KiB`, `20 MiB`."""
+    value = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024 or unit == "GiB":
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 10 else f"{value:.1f} {unit}"
+        value /= 1024
+    raise AssertionError
+
+
+def signal_name(number: int) -> str:
+    """`SIGTERM`; `signal 99` for one that this system does not know."""
+    try:
+        return Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def how(job: JobInfo) -> str:
+    """Its state in words: `running`, `exited 0`, `exited by SIGKILL`, `timed out`, `failed (spawn_failed:...)`."""
+    words = job.state.replace("_", " ")
+    if job.state == "exited":
+        return f"exited by {signal_name(job.signal)}" if job.signal is not None else f"exited {job.exit_code}"
+    if job.reason in {"runner_shutdown", "output_limit"}:
+        words = f"{words} ({job.reason.replace('_', ' ')})"
+    elif job.diagnostic:
+        words = f"{words} ({job.diagnostic})"
+    return words
+
+
+def lasted(job: JobInfo, now: datetime) -> str:
+    """How long it ran, or has been running."""
+    if job.started_at is None:
+        return ""
+    return age(((job.finished_at or now) - job.started_at).total_seconds())
+
+
+def clock_time(moment: datetime) -> str:
+    """The local time, to the millisecond."""
+    return moment.astimezone().strftime("%H:%M:%S.") + f"{moment.microsecond // 1000:03}"

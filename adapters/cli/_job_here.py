@@ -1,0 +1,111 @@
+"""A job in a runtime of this program: it ends with this program, whatever ends that."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, final
+
+import anyio
+
+from ._errors import OURS, CommandFailedError
+from ._exit import Ending, spawn_code
+from ._job import Mode, Size
+from ._logs import READ_BYTES, Chunk
+from ._order import Order
+
+if TYPE_CHECKING:
+    from ..._runtime import Runtime
+    from ...supervisor import Process
+
+# A job that does not read: nobody tells when it has begun to again, and a look costs nothing beside it.
+_BACKPRESSURE_SECONDS: Final = 0.02
+
+
+@asynccontextmanager
+async def start_here(state: Path, order: Order, *, size: Size | None) -> AsyncGenerator[JobHere]:
+    """Start it; the block's end is its end.
+
+    Raises `CommandFailedError` where it cannot be started, with the exit code for it.
+    """
+    from ..._runtime import open_runtime
+    from ...supervisor import SpawnFailedError, TerminalSize
+
+    async with open_runtime(state) as runtime:
+        try:
+            process = await runtime.start(
+                order.argv,
+                cwd=order.cwd,
+                env=order.env,
+                env_policy="none",
+                stdin=None if size is not None else order.stdin,
+                pty=False if size is None else TerminalSize(rows=size[0], cols=size[1]),
+                timeout=order.timeout,
+                survivors=order.survivors,
+                name=order.name,
+            )
+        except SpawnFailedError as error:
+            # It has a last word, too; and who reads this line has been told.
+            await runtime.session.acknowledge(runtime.supervisor.get(error.handle, runtime.loop).command_id)
+            raise CommandFailedError(error.message, spawn_code(error.kind)) from None
+        yield JobHere(runtime, process)
+
+
+@final
+class JobHere:
+    """Implements `Job`."""
+
+    def __init__(self, runtime: Runtime, process: Process) -> None:
+        self._runtime = runtime
+        self._process = process
+
+    async def read(self, cursor: int) -> Chunk:
+        """See `Job.read`."""
+        while True:
+            chunk = await self._process.read_output(cursor, READ_BYTES)
+            if chunk.data or chunk.gap or chunk.ended:
+                return chunk
+            await self._process.wait_output(chunk.total)
+
+    async def send(self, data: bytes) -> bool:
+        """See `Job.send`."""
+        from ...supervisor import InputBackpressureError, StdinClosedError
+
+        while True:
+            try:
+                await self._process.send_input(data)
+            except InputBackpressureError:
+                await anyio.sleep(_BACKPRESSURE_SECONDS)
+            except StdinClosedError:
+                return False
+            else:
+                return True
+
+    async def close_input(self) -> None:
+        """See `Job.close_input`."""
+        await self._process.close_input()
+
+    async def resize(self, size: Size) -> None:
+        """See `Job.resize`."""
+        await self._process.resize(*size)
+
+    async def stop(self, mode: Mode) -> None:
+        """See `Job.stop`."""
+        from ...supervisor import StopMode
+
+        await self._process.stop(StopMode[mode.upper()])
+
+    async def wait(self) -> Ending:
+        """See `Job.wait`."""
+        from ...notifier import LastwordError
+
+        try:
+            outcome = await self._process.wait()
+        except LastwordError as error:
+            raise CommandFailedError(str(error), OURS) from None
+        return Ending(state=outcome.state.name.lower(), shell_code=outcome.shell_code, diagnostic=outcome.diagnostic)
+
+    async def settle(self) -> None:
+        """See `Job.settle`."""
+        await self._runtime.session.acknowledge(self._process.command_id)

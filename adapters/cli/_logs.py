@@ -1,0 +1,166 @@
+"""`lastword logs`: what a job has written."""
+
+from __future__ import annotations
+
+import sys
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+from ._completion import complete_job
+from ._print import json_option, note, print_json
+from ._state import state_option
+
+if TYPE_CHECKING:
+    from ...supervisor import ProcessView, TextRenderer
+
+READ_BYTES = 256 * 1024
+
+# A line is looked for backward in pieces of this size.
+_BACK_BYTES = 64 * 1024
+
+
+class Chunk(Protocol):
+    """A piece of output: that of the supervisor, or one that came over a socket."""
+
+    @property
+    def data(self) -> bytes: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def next_cursor(self) -> int: ...
+    @property
+    def omitted(self) -> tuple[int, int] | None: ...
+    @property
+    def total(self) -> int: ...
+    @property
+    def ended(self) -> bool: ...
+
+
+@click.command()
+@click.argument("job", shell_complete=complete_job)
+@click.option("--tail", type=click.IntRange(0), metavar="LINES", help="Only the last lines.")
+@click.option("--cursor", type=click.IntRange(0), metavar="BYTE", help="From that byte of its output on.")
+@click.option("--raw", is_flag=True, help="Its bytes as they are: colours, cursor movements, anything.")
+@json_option
+@state_option
+def logs(job: str, tail: int | None, cursor: int | None, raw: bool, as_json: bool, state: Path) -> None:
+    """Show what JOB (a handle, the beginning of one, or a name) has written and is kept.
+
+    Shown as the text that a terminal would have left, with nothing that yours would obey; --raw gives the bytes.  What
+    is not kept any more is told on stderr.  A handle that begins with a dash goes behind "--".
+
+    \b
+      lastword logs api --tail 20
+      lastword logs --raw 3kX > build.log
+      lastword logs --json --cursor 4096 -- -f3kX
+    """
+    if tail is not None and cursor is not None:
+        raise click.UsageError("give --tail or --cursor, not both")
+    from ._look import find_view, look
+
+    _, process = find_view(job, look(state))
+    start = _tail_start(process, tail) if tail is not None else cursor or 0
+    printer = Printer(raw=raw, as_json=as_json, write=_to_stdout)
+    for chunk in pieces(process, start):
+        printer.show(chunk)
+    printer.finish()
+
+
+def pieces(process: ProcessView, cursor: int) -> Iterator[Chunk]:
+    """Its output from `cursor` on, as far as it is written by now."""
+    while True:
+        chunk = process.read_output(cursor, READ_BYTES)
+        if not chunk.data and not chunk.gap:
+            return
+        yield chunk
+        cursor = chunk.next_cursor
+
+
+class Printer:
+    """Chunks, in order, as they are to be seen; what is missing between them is told."""
+
+    def __init__(self, *, raw: bool, as_json: bool, write: Callable[[bytes], None]) -> None:
+        self._raw = raw
+        self._as_json = as_json
+        self._write = write
+        self._renderer: TextRenderer | None = None
+
+    def show(self, chunk: Chunk) -> None:
+        """One more."""
+        if self._as_json:
+            print_json(chunk_object(chunk, raw=self._raw))
+            return
+        if chunk.omitted is not None:
+            self.finish()
+            first, last = chunk.omitted
+            note(f"{last - first} bytes before byte {last} of the output are not kept")
+        if self._raw:
+            self._write(chunk.data)
+        else:
+            self._write(_shown(self._rendering().feed(chunk.data)))
+
+    def finish(self) -> None:
+        """Nothing follows, or something is missing here: the last line is given out, too."""
+        if self._renderer is not None:
+            rest = self._renderer.finish()
+            self._renderer = None
+            self._write(_shown(rest if rest.endswith("\n") or not rest else f"{rest}\n"))
+
+    def _rendering(self) -> TextRenderer:
+        from ...supervisor import TextRenderer
+
+        if self._renderer is None:
+            self._renderer = TextRenderer()
+        return self._renderer
+
+
+def chunk_object(chunk: Chunk, *, raw: bool) -> dict[str, Any]:
+    """The object that `--json` prints: with the bytes in base64 (`raw`), or the text of them."""
+    from ...supervisor.output import view_text
+
+    content = {"base64": b64encode(chunk.data).decode()} if raw else {"text": view_text(chunk.data).text}
+    return {
+        "start": chunk.start,
+        "next_cursor": chunk.next_cursor,
+        "omitted": chunk.omitted,
+        "total": chunk.total,
+        "ended": chunk.ended,
+        **content,
+    }
+
+
+def _shown(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
+def _to_stdout(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def _tail_start(process: ProcessView, lines: int) -> int:
+    """Where the last `lines` lines of what is kept begin."""
+    total = process.read_output(0, 1).total
+    if not lines:
+        return total
+    end, found = total, 0
+    while end > 0:
+        begin = max(0, end - _BACK_BYTES)
+        chunk = process.read_output(begin, end - begin)
+        if not chunk.data:
+            return max(begin, chunk.next_cursor)
+        data = chunk.data[: end - chunk.start]
+        # The newline that ends the last line begins none.
+        at = len(data) - 1 if end == total and data.endswith(b"\n") else len(data)
+        while (at := data.rfind(b"\n", 0, at)) >= 0:
+            found += 1
+            if found == lines:
+                return chunk.start + at + 1
+        if chunk.omitted is not None:
+            return chunk.start
+        end = begin
+    return 0

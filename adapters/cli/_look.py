@@ -1,0 +1,41 @@
+"""What the files of a state directory say, without a trace, whoever holds it; see `view_directory`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ._errors import CommandFailedError
+from ._handles import find_job
+from ._job_info import JobInfo
+
+if TYPE_CHECKING:
+    from ...supervisor import DirectoryView, ProcessView
+
+
+def look(state: Path) -> DirectoryView | None:
+    """The directory as it is now; None where there is none, which is a place where nothing has ever run."""
+    from ...supervisor import view_directory
+
+    if not (state / "session.id").exists():
+        if state.exists() and any(state.iterdir()):
+            raise CommandFailedError(
+                "the folder is no state directory: it holds other files; give another one with --state"
+            )
+        return None
+    return view_directory(state)
+
+
+def jobs_of(view: DirectoryView | None) -> list[JobInfo]:
+    """All jobs, oldest first."""
+    if view is None:
+        return []
+    return [JobInfo.of_view(process, held=view.held) for process in view.processes]
+
+
+def find_view(word: str, view: DirectoryView | None) -> tuple[JobInfo, ProcessView]:
+    """The job that `word` means, and its process.  Raises `CommandFailedError`."""
+    jobs = jobs_of(view)
+    found = find_job(word, jobs)
+    assert view is not None  # noqa: S101 -- it has a job
+    return found, view.processes[jobs.index(found)]

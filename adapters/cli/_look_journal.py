@@ -1,0 +1,32 @@
+"""A state directory's journal, read without a trace; see `open_reader`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ...session.journal import Record
+
+JOURNAL = "journal.db"
+
+
+def journal_of(state: Path) -> Iterator[Record]:
+    """Every record of the directory's journal, in order; none where nothing has ever run."""
+    yield from records_in(state / JOURNAL) if (state / JOURNAL).exists() else ()
+
+
+def records_in(journal: Path) -> Iterator[Record]:
+    """Every record of that journal, in order."""
+    from ...session.journal import open_reader
+
+    with open_reader(journal) as reader:
+        yield from reader.records()
+
+
+def journal_path(wanted: Path | None, state: Path) -> Path:
+    """The journal's file: `wanted`, or the one in the folder that is meant."""
+    if wanted is None:
+        return state / JOURNAL
+    return wanted / JOURNAL if wanted.is_dir() else wanted

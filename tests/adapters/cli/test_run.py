@@ -1,0 +1,153 @@
+"""`run` in the foreground passes everything through, and leaves nothing."""
+
+from __future__ import annotations
+
+import fcntl
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from cli_ground import Ground, gone
+
+from lastword.supervisor import view_directory
+from lastword.supervisor.launch._site import KEEPERS_LOCK
+
+READY = "echo ready $$; exec sleep 600"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "shell_code"),
+    [
+        (("--", "sh", "-c", "exit 3"), 3, 3),
+        (("sh", "-c", "kill -9 $$"), 128 + 9, 128 + 9),
+        (("--timeout", "0.2", "--", "sleep", "600"), 124, 128 + 15),
+        (("--", "no-such-program"), 127, None),
+        (("--", "/etc/passwd"), 126, None),
+    ],
+)
+def test_the_exit_code_is_the_jobs(
+    ground: Ground, arguments: tuple[str, ...], code: int, shell_code: int | None
+) -> None:
+    done = ground.run("run", *arguments)
+    assert (done.returncode, done.stdout) == (code, b"")
+    assert done.stderr.count(b"\n") == (code in {126, 127})
+    # Who has seen it end needs no notice.
+    assert ground.out("pending") == ""
+    assert [job["shell_code"] for job in ground.objects("ps", "-a")] == [shell_code]
+
+
+def test_input_and_output_are_passed_through_as_bytes(ground: Ground) -> None:
+    data = bytes(range(256)) * 4096
+    done = ground.run("run", "--", "cat", stdin=data)
+    assert (done.returncode, done.stdout, done.stderr) == (0, data, b"")
+
+
+def test_it_has_our_environment_folder_and_name(ground: Ground, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    show = 'pwd; echo "$OURS $MORE"'
+    done = ground.run(
+        "run",
+        "--name",
+        "shown",
+        "--cwd",
+        str(tmp_path / "there"),
+        "-e",
+        "MORE=b=c",
+        "sh",
+        "-c",
+        show,
+        env={"OURS": "a"},
+    )
+    assert done.stdout.decode().splitlines() == [str(tmp_path / "there"), "a b=c"]
+    assert [job["name"] for job in ground.objects("ps", "-a")] == ["shown"]
+
+
+def test_a_reader_that_leaves_ends_job_and_command_as_a_broken_pipe_does(ground: Ground) -> None:
+    with ground.start("run", "--", "sh", "-c", "echo $$; exec yes") as command:
+        assert command.stdout is not None
+        pid = int(command.stdout.readline())
+        command.stdout.close()
+        assert command.wait(30) == -signal.SIGPIPE
+        assert command.stderr is not None
+        assert command.stderr.read() == b""
+    gone(pid)
+
+
+def test_a_second_run_in_a_held_directory_is_refused_in_one_line(ground: Ground) -> None:
+    with ground.start("run", "--", "sh", "-c", READY) as first:
+        assert first.stdout is not None
+        first.stdout.readline()
+        second = ground.run("run", "--", "true")
+        assert second.returncode == 125
+        assert second.stderr.count(b"\n") == 1
+        assert b"in use" in second.stderr
+        assert [job["state"] for job in ground.objects("ps")] == ["running"]
+        first.terminate()
+        assert first.wait(30) == 128 + signal.SIGTERM
+    assert [job["state"] for job in ground.objects("ps", "-a")] == ["terminated"]
+
+
+def test_what_runs_while_its_command_is_killed_is_unsettled_until_the_next_opening(ground: Ground) -> None:
+    with ground.start("run", "--name", "lost", "--", "sh", "-c", READY) as command:
+        assert command.stdout is not None
+        pid = int(command.stdout.readline().split()[1])
+        command.kill()
+        command.wait()
+    gone(pid)
+    assert [job["state"] for job in ground.objects("ps")] == ["unsettled"]
+    assert ground.out("logs", "lost") == f"ready {pid}\n"
+    assert ground.run("run", "true").returncode == 0
+    assert [(job["name"], job["state"]) for job in ground.objects("ps", "-a")] == [
+        ("lost", "lost_on_restore"),
+        ("", "exited"),
+    ]
+    assert [each["name"] for each in ground.objects("pending")] == ["lost"]
+
+
+class TestOnATerminal:
+    """As a person has it."""
+
+    def test_ctrl_c_interrupts_the_job_and_long_work_shows_that_it_goes_on(self, ground: Ground) -> None:
+        with ground.on_terminal("run", "--", "sh", "-c", READY) as terminal:
+            pid = int(terminal.expect(b"\r\n").split()[-1])
+            terminal.expect(b"of output, running")
+            terminal.type(b"\x03")
+            assert terminal.wait() == 128 + signal.SIGINT
+            assert terminal.attributes() == terminal.before
+            assert terminal.shown.endswith(b"\r\x1b[K")  # the line is gone
+        gone(pid)
+        assert [job["state"] for job in ground.objects("ps", "-a")] == ["interrupted"]
+
+    def test_a_second_ctrl_c_stops_it_and_a_third_one_kills_it(self, ground: Ground) -> None:
+        deaf = "trap 'echo int' INT; trap 'echo term' TERM; echo ready; while :; do sleep 0.05; done"
+        with ground.on_terminal("run", "--", "sh", "-c", deaf) as terminal:
+            for answer in (b"ready", b"int", b"term"):
+                terminal.expect(answer)
+                terminal.type(b"\x03")
+            assert terminal.wait() == 128 + signal.SIGKILL
+        assert [job["state"] for job in ground.objects("ps", "-a")] == ["killed"]
+
+    def test_closing_the_terminal_leaves_nothing(self, ground: Ground) -> None:
+        with ground.on_terminal("run", "--", "sh", "-c", f"sleep 600 & echo child $!; {READY}") as terminal:
+            child = int(terminal.expect(b"\r\n").split()[-1])
+            pid = int(terminal.expect(b"\r\n").split()[-1])
+            terminal.hang_up()
+            terminal.wait()
+        gone(pid)
+        gone(child)
+        assert [job["state"] for job in ground.objects("ps", "-a")] == ["terminated"]
+        assert ground.out("pending") == ""
+
+
+def test_ctrl_c_before_the_job_runs_gives_up(ground: Ground) -> None:
+    """The directory's opening waits for the keepers of a dead host: here, for a lock that this test holds."""
+    assert ground.run("run", "true").returncode == 0
+    with (ground.state / KEEPERS_LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        with ground.start("run", "true", stdin=subprocess.DEVNULL) as command:
+            while not view_directory(ground.state).held:
+                assert command.poll() is None
+            command.send_signal(signal.SIGINT)
+            assert command.wait(30) == 128 + signal.SIGINT
+    assert [job["state"] for job in ground.objects("ps", "-a")] == ["exited"]

@@ -1,0 +1,160 @@
+"""The command line as users have it: in a pipe, or on a real terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import psutil
+
+COMMAND = (sys.executable, "-W", "error", "-m", "lastword")
+
+# Nothing here takes so long: it only ends what hangs.
+HANG_SECONDS = 30.0
+
+# The shell opens the terminal as its controlling one, since it leads a new session, and becomes the command.
+_ON_TERMINAL = 'terminal="$0"; exec "$@" <"$terminal" >"$terminal" 2>&1'
+
+
+class Ground:
+    """One state directory, and the command on it."""
+
+    def __init__(self, state: Path) -> None:
+        self.state = state
+
+    def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
+        return {**os.environ, "TERM": "xterm-256color", "LASTWORD_STATE": str(self.state), **(more or {})}
+
+    def run(
+        self, *arguments: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
+        """The command, to its end, with pipes."""
+        return subprocess.run(
+            [*COMMAND, *arguments],
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            env=self.environment(env),
+            timeout=HANG_SECONDS,
+            check=False,
+        )
+
+    def out(self, *arguments: str) -> str:
+        """What a command that must succeed prints."""
+        done = self.run(*arguments)
+        assert (done.returncode, done.stderr) == (0, b""), done
+        return done.stdout.decode()
+
+    def objects(self, *arguments: str) -> list[dict[str, Any]]:
+        """What it prints with `--json`."""
+        return [json.loads(line) for line in self.out(*arguments, "--json").splitlines()]
+
+    def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+        """The command, with pipes, for as long as it runs."""
+        pipe = subprocess.PIPE
+        settings: dict[str, Any] = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": pipe,
+            "stderr": pipe,
+            "env": self.environment(),
+        }
+        return subprocess.Popen([*COMMAND, *arguments], **settings | options)
+
+    def on_terminal(self, *arguments: str, env: Mapping[str, str] | None = None) -> OnTerminal:
+        """The command on a terminal of its own."""
+        return OnTerminal(arguments, self.environment(env))
+
+
+class OnTerminal:
+    """A command whose controlling terminal this is; the end of the block hangs up."""
+
+    def __init__(self, arguments: tuple[str, ...], environment: dict[str, str], size: tuple[int, int] = (24, 80)):
+        self.master, slave = os.openpty()
+        self.resize(*size)
+        self.before = termios.tcgetattr(slave)
+        self.name = os.ttyname(slave)
+        self.process = subprocess.Popen(
+            ["/bin/sh", "-c", _ON_TERMINAL, self.name, *COMMAND, *arguments],
+            stdin=subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,
+        )
+        # Kept, as a terminal's window keeps it: else the master would read an error until the command has opened it.
+        self._slave = slave
+        self.shown = b""
+        self._read_to = 0
+
+    def expect(self, needle: bytes) -> bytes:
+        """What is shown until `needle` is, from where the last `expect` ended."""
+        deadline = time.monotonic() + HANG_SECONDS
+        while (at := self.shown.find(needle, self._read_to)) < 0:
+            assert time.monotonic() < deadline, (needle, self.shown)
+            assert self._take(1.0) or self.process.poll() is None, (needle, self.shown)
+        begin, self._read_to = self._read_to, at + len(needle)
+        return self.shown[begin : self._read_to]
+
+    def type(self, keys: bytes) -> None:
+        os.write(self.master, keys)
+
+    def resize(self, rows: int, cols: int) -> None:
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+
+    def attributes(self) -> list[Any]:
+        """How the terminal is set."""
+        return termios.tcgetattr(self._slave)
+
+    def hang_up(self) -> None:
+        """Close the window."""
+        os.close(self._slave)
+        os.close(self.master)
+        self.master = self._slave = -1
+
+    def wait(self) -> int:
+        """Its exit code, minus the signal's number where it died of one; all that it has shown is there then."""
+        deadline = time.monotonic() + HANG_SECONDS
+        while self.process.poll() is None:
+            assert time.monotonic() < deadline, self.shown
+            if self.master >= 0:
+                self._take(0.05)
+            else:
+                time.sleep(0.01)
+        while self.master >= 0 and self._take(0):
+            pass
+        return self.process.returncode
+
+    def _take(self, patience: float) -> bool:
+        if not select.select([self.master], [], [], patience)[0]:
+            return False
+        self.shown += os.read(self.master, 65536)
+        return True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.master >= 0:
+            self.hang_up()
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        self.process.wait()
+
+
+def gone(pid: int) -> None:
+    """Return when that process is no more."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        assert process.status() == psutil.STATUS_ZOMBIE or process.wait(HANG_SECONDS) is None
