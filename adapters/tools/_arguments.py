@@ -175,6 +175,14 @@ def argument(kind: Kind, *, default: Any = attrs.NOTHING) -> Any:
     return attrs.field(default=default, metadata={_KIND: kind})
 
 
+def encode(field: str, text: str) -> bytes:
+    """`text` in UTF-8.  Raises `BadArgumentError` for half a pair of surrogates."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise BadArgumentError(field, "has a lone surrogate, which is no text") from None
+
+
 @final
 class Form(Generic[ArgumentsT]):
     """The arguments of one tool; `made` is an attrs class whose fields are made by `argument`."""

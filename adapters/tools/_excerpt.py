@@ -13,7 +13,6 @@ from typing import final
 
 import attrs
 
-from ...supervisor import TextView
 from ...supervisor.output import view_text
 
 # A UTF-8 sequence is no longer.
@@ -23,7 +22,7 @@ _LONGEST_CHARACTER = 4
 @final
 @attrs.frozen(kw_only=True)
 class Excerpt:
-    """The first `taken` bytes of some data, as they are shown."""
+    """The first, or last, `taken` bytes of some data, as they are shown."""
 
     taken: int
     output: str
@@ -34,11 +33,21 @@ class Excerpt:
 def as_text(data: bytes, limit: int, *, cut: bool) -> Excerpt:
     """As much of the beginning of `data` as shows in at most `limit` bytes; `cut`: more follows `data` for certain."""
     size = min(len(data), max(limit, _LONGEST_CHARACTER))
-    taken = size if size == len(data) and not cut else _whole(data, size)
-    view = _view(data, taken)
+    taken = size if size == len(data) and not cut else _end_within(data, size)
+    view = view_text(data[:taken])
     while taken > _LONGEST_CHARACTER and (shown := len(view.text.encode())) > limit:
-        taken = _whole(data, max(_LONGEST_CHARACTER, min(taken - 1, taken * limit // shown)))
-        view = _view(data, taken)
+        taken = _end_within(data, _less(taken, limit, shown))
+        view = view_text(data[:taken])
+    return Excerpt(taken=taken, output=view.text, normalized=view.normalized, binary=view.binary)
+
+
+def end_as_text(data: bytes, limit: int) -> Excerpt:
+    """As much of the end of `data` as shows in at most `limit` bytes."""
+    taken = len(data) - _start_from(data, len(data) - min(len(data), max(limit, _LONGEST_CHARACTER)))
+    view = view_text(data[len(data) - taken :])
+    while taken > _LONGEST_CHARACTER and (shown := len(view.text.encode())) > limit:
+        taken = len(data) - _start_from(data, len(data) - _less(taken, limit, shown))
+        view = view_text(data[len(data) - taken :])
     return Excerpt(taken=taken, output=view.text, normalized=view.normalized, binary=view.binary)
 
 
@@ -48,16 +57,35 @@ def as_base64(data: bytes, limit: int) -> Excerpt:
     return Excerpt(taken=taken, output=base64.b64encode(data[:taken]).decode())
 
 
-def _view(data: bytes, taken: int) -> TextView:
-    return view_text(data[:taken])
+def _less(taken: int, limit: int, shown: int) -> int:
+    """How much to try after `taken` bytes have shown as `shown`."""
+    return max(_LONGEST_CHARACTER, min(taken - 1, taken * limit // shown))
 
 
-def _whole(data: bytes, size: int) -> int:
-    """A good place to cut `data` at, at most `size`."""
+def _end_within(data: bytes, size: int) -> int:
+    """A good place to end a piece of at most `size` bytes, all of `data` included; at least 1, where there are any."""
     line = data.rfind(b"\n", size - size // 4, size) + 1
     if line:
         return line
     end = size
-    while end > max(1, size - _LONGEST_CHARACTER + 1) and end < len(data) and data[end] & 0xC0 == 0x80:
+    while end > max(1, size - _LONGEST_CHARACTER + 1) and end < len(data) and _continues(data[end]):
         end -= 1
     return end
+
+
+def _start_from(data: bytes, first: int) -> int:
+    """A good place at or after `first` to begin the last piece of `data`."""
+    if not first:
+        return 0
+    line = data.find(b"\n", first - 1, first + (len(data) - first) // 4) + 1
+    if first <= line < len(data):
+        return line
+    start = first
+    while start < min(len(data) - 1, first + _LONGEST_CHARACTER - 1) and _continues(data[start]):
+        start += 1
+    return start
+
+
+def _continues(byte: int) -> bool:
+    """Whether a byte belongs to a character that began before it."""
+    return byte & 0xC0 == 0x80

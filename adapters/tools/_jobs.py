@@ -22,12 +22,17 @@ from ...notifier._first import first_of
 from ...session import Loop
 from ...supervisor import Process
 from ...supervisor.output import OutputChunk
-from ._excerpt import Excerpt, as_base64, as_text
-from ._result import Result, output_of
+from ._arguments import encode
+from ._excerpt import Excerpt, as_base64, as_text, end_as_text
+from ._result import Result, ends_of, last_of, output_of
 from ._telling import Listener, Telling, Unheard
 
 # Saying that nobody waits is one commit of the store; a store that takes longer is not waited for.
 _FAREWELL_SECONDS = 2.0
+
+# Below it two halves would say nothing; and what the words between them take.
+_LEAST_FOR_BOTH = 1024
+_MARKER_BYTES = 64
 
 
 @final
@@ -80,6 +85,19 @@ class Jobs:
             raise
         return process
 
+    async def total(self, process: Process) -> int:
+        """How much it has written by now."""
+        return (await process.read_output(0, 1)).total
+
+    async def give(self, process: Process, data: str | None, *, eof: bool, size: tuple[int, int] | None) -> None:
+        """Set its terminal's size, then write to it, then end its input, as far as each is asked for."""
+        if size is not None:
+            await process.resize(*size)
+        if data is not None:
+            await process.send_input(encode("data", data))
+        if eof:
+            await process.close_input()
+
     async def wait_change(self, processes: Sequence[Process], after: int, *, every: bool, timeout: float) -> None:
         """Until one (`every`: each) of `processes` has more than `after` bytes of output or has ended, or in time."""
         await _wait([partial(process.wait_output, after) for process in processes], every=every, timeout=timeout)
@@ -103,6 +121,22 @@ class Jobs:
         """Its state, and its output from `cursor` on as far as that shows in `limit` bytes."""
         chunk = await process.read_output(cursor, max(limit, 4))
         return telling.state(process) | output_of(chunk, _excerpt(chunk, limit, base64=base64))
+
+    async def show_ends(self, telling: Telling, process: Process, cursor: int, limit: int) -> Result:
+        """As `show`; where that does not fit, its beginning and its end up to now, the middle left out.
+
+        Where the beginning is kept no more, its end alone.
+        """
+        head = await process.read_output(cursor, max(limit, 4))
+        excerpt = _excerpt(head, limit, base64=False)
+        if head.start + excerpt.taken == head.total or limit < _LEAST_FOR_BOTH:
+            return telling.state(process) | output_of(head, excerpt)
+        half = (limit - _MARKER_BYTES) // 2
+        tail = await process.read_output(max(head.start, head.total - half), half)
+        last = end_as_text(tail.data, half)
+        if head.gap:
+            return telling.state(process) | last_of(cursor, tail, last)
+        return telling.state(process) | ends_of(head, as_text(head.data[:half], half, cut=True), tail, last)
 
 
 def _excerpt(chunk: OutputChunk, limit: int, *, base64: bool) -> Excerpt:

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, final
-
-import attrs
+from typing import Any, final
 
 from ...supervisor import Process, StopMode, SupervisorError
-from ._arguments import MAX_HANDLE_CHARACTERS, BadArgumentError, Choice, Flag, Form, Handles, Text, Whole, argument
+from ._arguments import BadArgumentError, Form
 from ._jobs import Jobs
+from ._native_arguments import (
+    DEFAULT_YIELD_MS,
+    BashArguments,
+    InputArguments,
+    ListArguments,
+    OutputArguments,
+    StopArguments,
+)
 from ._result import Result, about, refusal, state_of
 from ._spec import ToolSpec
 from ._telling import Telling
 from ._tool import tool
 
-# Under the minute after which clients commonly give up a call.
-DEFAULT_YIELD_MS = 30_000
-DEFAULT_WAIT_MS = 30_000
-MAX_WAIT_MS = 600_000
-MAX_LIFETIME_SECONDS = 30 * 24 * 3600
-
 # What a list shows: at some 300 bytes each it stays within one answer.
 MAX_LISTED = 100
-
-_PROCESS = Text("The process_id that Bash gave.", most=MAX_HANDLE_CHARACTERS)
 
 
 def native_specs(jobs: Jobs) -> list[ToolSpec]:
@@ -32,108 +30,10 @@ def native_specs(jobs: Jobs) -> list[ToolSpec]:
     return [
         tool("Bash", _BASH, Form(BashArguments), native.bash, jobs),
         tool("ProcessOutput", _OUTPUT, Form(OutputArguments), native.output, jobs),
+        tool("ProcessInput", _INPUT, Form(InputArguments), native.input, jobs),
         tool("ProcessStop", _STOP, Form(StopArguments), native.stop, jobs),
         tool("ProcessList", _LIST, Form(ListArguments), native.list_processes, jobs),
     ]
-
-
-@final
-@attrs.frozen(kw_only=True)
-class BashArguments:
-    """Of Bash."""
-
-    command: str = argument(Text("What /bin/sh is to run."))
-    workdir: str | None = argument(Text("Where to run it; by default where the host runs."), default=None)
-    timeout: int | None = argument(
-        Whole(
-            "Seconds until the command itself is stopped, waited for or not. 0, which goes only with background or "
-            "yield_time_ms, and leaving it out mean that it may run until the session ends.",
-            high=MAX_LIFETIME_SECONDS,
-        ),
-        default=None,
-    )
-    background: bool = argument(Flag("Return at once and let it run in the background."), default=False)
-    yield_time_ms: int | None = argument(
-        Whole(
-            f"How long to wait for its end, in milliseconds ({DEFAULT_YIELD_MS} by default). Then it goes on in the "
-            "background, and the result has its process_id and the output so far.",
-            high=MAX_WAIT_MS,
-        ),
-        default=None,
-    )
-    tty: bool = argument(Flag("Give it a terminal; fails rather than run it without one."), default=False)
-    stdin: bool = argument(
-        Flag("Keep its standard input open for ProcessInput; by default it reads end of file. A tty has an input."),
-        default=False,
-    )
-    max_output_bytes: int | None = argument(
-        Whole("Keep, and show, no more than its last so many bytes of output. It is not stopped for more.", low=1),
-        default=None,
-    )
-
-
-@final
-@attrs.frozen(kw_only=True)
-class OutputArguments:
-    """Of ProcessOutput."""
-
-    process_id: str | None = argument(_PROCESS, default=None)
-    process_ids: tuple[str, ...] | None = argument(
-        Handles("Several process ids instead of one: the result is a list in their order."), default=None
-    )
-    cursor: int = argument(
-        Whole("Read from this byte of the output on (0 by default): the next_cursor of the last result."), default=0
-    )
-    limit_bytes: int | None = argument(
-        Whole("Show at most so many bytes; several processes share what one result can hold.", low=1), default=None
-    )
-    encoding: Literal["safe_text", "base64"] = argument(
-        Choice("safe_text (by default), or base64 for the exact bytes.", ("safe_text", "base64")), default="safe_text"
-    )
-    wait: Literal["poll", "any", "all"] = argument(
-        Choice("poll (by default): answer at once. any, all: wait for one of them, or each.", ("poll", "any", "all")),
-        default="poll",
-    )
-    until: Literal["output", "end"] = argument(
-        Choice(
-            "What any and all wait for: output (by default) is output beyond cursor, or the end; end is the end alone.",
-            ("output", "end"),
-        ),
-        default="output",
-    )
-    timeout_ms: int = argument(
-        Whole(
-            f"How long any and all wait at most, in milliseconds ({DEFAULT_WAIT_MS} by default). The process does not "
-            "notice.",
-            high=MAX_WAIT_MS,
-        ),
-        default=DEFAULT_WAIT_MS,
-    )
-
-
-@final
-@attrs.frozen(kw_only=True)
-class StopArguments:
-    """Of ProcessStop."""
-
-    process_id: str = argument(_PROCESS)
-    mode: Literal["interrupt", "terminate", "kill"] = argument(
-        Choice(
-            "interrupt is Ctrl-C and no more; terminate (by default) asks, and kills after grace_ms; kill kills.",
-            ("interrupt", "terminate", "kill"),
-        ),
-        default="terminate",
-    )
-    grace_ms: int | None = argument(
-        Whole("How long it has to end before it is killed (interrupt: before this returns).", high=MAX_WAIT_MS),
-        default=None,
-    )
-
-
-@final
-@attrs.frozen(kw_only=True)
-class ListArguments:
-    """Of ProcessList: none."""
 
 
 @final
@@ -155,7 +55,18 @@ class Native:
         elif asked.stdin:
             options["stdin"] = "pipe"
         process = await self._jobs.start(asked.command, budget, **options)
-        shown = await self._jobs.show(telling, process, 0, min(limit, self._jobs.inline_bytes))
+        shown = await self._jobs.show_ends(telling, process, 0, min(limit, self._jobs.inline_bytes))
+        return shown | note_of(shown)
+
+    async def input(self, asked: InputArguments, telling: Telling) -> Result:
+        """Give a process input, or its terminal a size, and show what it answers."""
+        check_input(asked)
+        process = self._jobs.find(asked.process_id)
+        cursor = await self._jobs.total(process) if asked.cursor is None else asked.cursor
+        await self._jobs.give(process, asked.data, eof=asked.eof, size=size_of(asked))
+        if asked.yield_time_ms:
+            await self._jobs.wait_change([process], cursor, every=True, timeout=asked.yield_time_ms / 1000)
+        shown = await self._jobs.show(telling, process, cursor, self._jobs.inline_bytes)
         return shown | note_of(shown)
 
     async def output(self, asked: OutputArguments, telling: Telling) -> Result:
@@ -224,18 +135,35 @@ def call_budget(asked: BashArguments) -> float | None:
     return (DEFAULT_YIELD_MS if asked.yield_time_ms is None else asked.yield_time_ms) / 1000
 
 
+def check_input(asked: InputArguments) -> None:
+    """Whether there is something to do.  Raises `BadArgumentError`."""
+    if (asked.rows is None) != (asked.cols is None):
+        raise BadArgumentError("rows" if asked.rows is None else "cols", "is missing; rows and cols go together")
+    if asked.data is None and not asked.eof and asked.rows is None:
+        raise BadArgumentError("data", "is missing; give data, eof, or rows and cols")
+
+
+def size_of(asked: InputArguments) -> tuple[int, int] | None:
+    """The size that a terminal is to get."""
+    return None if asked.rows is None or asked.cols is None else (asked.rows, asked.cols)
+
+
 def note_of(shown: Result) -> Result:
     """What the model can do next, where there is something to do."""
-    running = shown["finished_at"] is None
-    if shown["next_cursor"] < shown["total_bytes"]:
-        missing = shown["total_bytes"] - shown["next_cursor"]
-        return {"note": f"{missing} more bytes of output are there: ProcessOutput with cursor {shown['next_cursor']}"}
-    if running:
-        return {
-            "note": f"it is still running: ProcessOutput with cursor {shown['next_cursor']} reads on, and with "
-            "wait any it waits; ProcessStop ends it"
-        }
-    return {}
+    notes: list[str] = []
+    if "omitted" in shown:
+        first, end = shown["omitted"]
+        where = "is kept no more" if shown["gap"] else f"can be read: ProcessOutput with cursor {first}"
+        notes.append(f"output from byte {first} to {end} is not shown, and {where}")
+    missing = shown["total_bytes"] - shown["next_cursor"]
+    if missing:
+        notes.append(f"{missing} more bytes are there: ProcessOutput with cursor {shown['next_cursor']}")
+    if shown["finished_at"] is None:
+        notes.append(
+            f"it is still running: ProcessOutput with cursor {shown['next_cursor']} and wait any waits for more, "
+            "ProcessStop ends it"
+        )
+    return {"note": "; ".join(notes)} if notes else {}
 
 
 def most_telling(known: list[Process], most: int) -> list[Process]:
@@ -262,6 +190,10 @@ _BASH = (
 _OUTPUT = (
     "Read what a process has written, and see what has become of it; wait for more, or for its end, of one process or "
     "of several. Reading takes nothing away."
+)
+_INPUT = (
+    "Write to the standard input, or the terminal, of a process that was started with stdin or tty; end its input; "
+    "change its terminal's size. Returns what it has written since."
 )
 _STOP = "Stop a process and everything that it has started, and return how it ended."
 _LIST = "List your processes, running and ended, oldest first."

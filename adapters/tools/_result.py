@@ -57,20 +57,26 @@ def exit_code_of(outcome: Outcome) -> int | None:
 
 def output_of(chunk: OutputChunk, excerpt: Excerpt) -> Result:
     """One piece of output, of which `excerpt` is shown."""
-    output: Result = {
-        "output": excerpt.output,
-        "start_cursor": chunk.start,
-        "next_cursor": chunk.start + excerpt.taken,
-        "total_bytes": chunk.total,
-        "gap": chunk.gap,
-        "normalized": excerpt.normalized,
-        "binary": excerpt.binary,
-    }
-    if chunk.omitted is not None:
-        output["omitted"] = list(chunk.omitted)
-    if chunk.output_error is not None:
-        output["output_error"] = {"offset": chunk.output_error.offset, "code": chunk.output_error.code}
-    return output
+    return _piece(chunk, excerpt, chunk.start) | ({} if chunk.omitted is None else {"omitted": list(chunk.omitted)})
+
+
+def last_of(cursor: int, tail: OutputChunk, shown: Excerpt) -> Result:
+    """The end of the output from `cursor` on, whose beginning is kept no more."""
+    start = tail.next_cursor - shown.taken
+    return _piece(tail, shown, start) | {"gap": True, "omitted": [cursor, start]}
+
+
+def ends_of(head: OutputChunk, first: Excerpt, tail: OutputChunk, last: Excerpt) -> Result:
+    """The beginning and the end of some output; `omitted` is what stands between them, and can be read."""
+    left_out = head.start + first.taken, tail.next_cursor - last.taken
+    between = f"[... {left_out[1] - left_out[0]} bytes are left out here ...]"
+    shown = Excerpt(
+        taken=tail.next_cursor - head.start,
+        output=f"{first.output}\n{between}\n{last.output}",
+        normalized=first.normalized or last.normalized,
+        binary=first.binary or last.binary,
+    )
+    return _piece(tail, shown, head.start) | {"omitted": list(left_out)}
 
 
 def bad_argument(error: BadArgumentError) -> Result:
@@ -98,6 +104,21 @@ def about(handle: str, answer: Result) -> Result:
 def unforeseen() -> Result:
     """The answer to a fault of ours."""
     return {"error": "internal_error", "message": "the tool has failed in a way that nobody foresaw; the log tells"}
+
+
+def _piece(chunk: OutputChunk, excerpt: Excerpt, start: int) -> Result:
+    piece: Result = {
+        "output": excerpt.output,
+        "start_cursor": start,
+        "next_cursor": start + excerpt.taken,
+        "total_bytes": chunk.total,
+        "gap": chunk.gap,
+        "normalized": excerpt.normalized,
+        "binary": excerpt.binary,
+    }
+    if chunk.output_error is not None:
+        piece["output_error"] = {"offset": chunk.output_error.offset, "code": chunk.output_error.code}
+    return piece
 
 
 def _seldom(outcome: Outcome) -> Result:
