@@ -25,6 +25,7 @@ _COMMANDS = {
     "replay": ("_replay", "replay"),
     "verify": ("_verify", "verify"),
     "doctor": ("_doctor", "doctor"),
+    "mcp": ("_mcp", "mcp"),
     "demo": ("_demo", "demo"),
 }
 

@@ -1,0 +1,32 @@
+"""An MCP server for agents: background jobs whose end is on every tool result until the client has confirmed it.
+
+    with taken_wire() as wire:
+        anyio.run(serve_client, wire)
+
+Needs the extra `mcp`.  The SDK is loaded when `serve_client` is looked up and not before (PEP 562), so that the wire
+can be taken first: what the import of others prints would be on it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from ._client_state import client_directory as client_directory
+from ._wire import NoWireError as NoWireError
+from ._wire import Wire as Wire
+from ._wire import taken_wire as taken_wire
+
+if TYPE_CHECKING:
+    from ._serving import explained as explained
+    from ._serving import serve_client as serve_client
+
+__all__ = ["NoWireError", "Wire", "client_directory", "explained", "serve_client", "taken_wire"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in {"explained", "serve_client"}:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module("._serving", __name__), name)
+    globals()[name] = value
+    return value

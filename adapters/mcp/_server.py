@@ -1,0 +1,108 @@
+"""The server of one client: tools, resources and hints, bound to one runtime.
+
+Failure at each step
+- A request is cancelled, or the client's connection ends: its process goes on; at the connection's end the runtime is
+  left, which stops every process and journals their last words.
+- The journal fails: what was not acknowledged is told again; what has ended is told when it is back.
+- The session is taken by somebody else (`JournalFencedError`): nothing can be promised any more, and the server ends.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+import anyio
+from mcp.server.lowlevel import NotificationOptions, Server
+
+from ..._runtime import Runtime
+from ...notifier import LastwordError, ProcessBackgrounded, ProcessStarted
+from ...session import EventFilter, LoopScope, SubscriptionLostError
+from ..tools import tool_specs
+from ._desk import NoticeDesk
+from ._opening import Replayed
+from ._push import Hints
+from ._resources import ProcessResources
+from ._tools import CURSOR, Tools
+from ._transport import Outgoing
+
+# What an earlier life has left is told by the first result already, if it can be read in this time.
+_CATCH_UP_SECONDS = 2.0
+
+INSTRUCTIONS = f"""\
+Background shell jobs whose end is never lost. Bash runs a command; one that takes longer than its yield_time_ms goes on
+in the background under its process_id, and you can do other things meanwhile.
+When a process has ended, the results of your calls carry it under "notices", with a "{CURSOR}", until you have
+confirmed it: give that {CURSOR} to your next call, whichever tool it is."""
+
+
+async def serve(runtime: Runtime, incoming: Replayed, outgoing: Outgoing) -> None:
+    """Serve one client with the runtime's main loop, until it leaves.
+
+    Raises `JournalFencedError`.  Cancelled: whoever waits for an answer is told that the connection is closed.
+    """
+    desk = NoticeDesk(runtime.loop)
+    hints = Hints(lambda: [said.process_handle for said in desk.held()])
+    failure: LastwordError | None = None
+
+    async def fill(scope: anyio.CancelScope) -> None:
+        nonlocal failure
+        try:
+            await desk.run(hints.ended)
+        except LastwordError as error:
+            failure = error
+            scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(fill, tasks.cancel_scope)
+        tasks.start_soon(hints.run)
+        tasks.start_soon(_watch_starts, runtime, hints)
+        await _catch_up(runtime, desk)
+        server = build_server(runtime, desk, hints)
+        options = server.create_initialization_options(NotificationOptions(resources_changed=True))
+        await server.run(incoming, outgoing, options)
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+def build_server(runtime: Runtime, desk: NoticeDesk, hints: Hints) -> Server[Any]:
+    """The SDK's server with everything of ours registered."""
+    specs = tool_specs(runtime, profile="native")
+    tools = Tools(runtime, specs, desk)
+    reader = next(spec for spec in specs if spec.name == "ProcessOutput")
+    resources = ProcessResources(runtime, reader, hints)
+    return Server(
+        "lastword",
+        version=version("lastword"),
+        title="lastword",
+        instructions=INSTRUCTIONS,
+        on_list_tools=tools.list_all,
+        on_call_tool=tools.call,
+        on_list_resources=resources.list_all,
+        on_list_resource_templates=resources.list_templates,
+        on_read_resource=resources.read,
+        on_subscribe_resource=hints.subscribe,
+        on_unsubscribe_resource=hints.unsubscribe,
+        on_subscriptions_listen=hints.listen,
+    )
+
+
+async def _catch_up(runtime: Runtime, desk: NoticeDesk) -> None:
+    with anyio.move_on_after(_CATCH_UP_SECONDS):
+        await runtime.supervisor.outbox.wait_empty()
+        waiting = dict(await runtime.session.loops()).get(runtime.loop.loop_id, 0)
+        await desk.wait_held(min(waiting, runtime.loop.capacity))
+
+
+async def _watch_starts(runtime: Runtime, hints: Hints) -> None:
+    """Tell that there is a process more, for ever; what was missed is one hint, too."""
+    mine = EventFilter(enduring=LoopScope.of(runtime.loop.loop_id))
+    while True:
+        async with runtime.session.subscribe(mine) as events:
+            try:
+                async for delivery in events:
+                    if isinstance(delivery.event, ProcessStarted | ProcessBackgrounded):
+                        hints.listed()
+            except SubscriptionLostError:
+                hints.listed()

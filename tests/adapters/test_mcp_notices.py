@@ -1,0 +1,149 @@
+"""The client is told of every end until it has said that it knows: by the cursor, and by nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp_ground import GENERATIONS, background, beside, call, ended, told
+from session_ground import FaultyJournal
+
+import lastword
+from lastword.session.journal import SqliteJournal
+
+
+async def unsettled(runtime: lastword.Runtime) -> list[str]:
+    """Whose last words nobody has acknowledged, by the journal's word."""
+    await runtime.supervisor.outbox.wait_empty()
+    return [each.process_handle for each in await runtime.pending()]
+
+
+async def test_a_result_that_tells_an_end_carries_its_notice(tmp_path: Path) -> None:
+    async with beside(tmp_path / "state") as (client, _):
+        result = await call(client, "Bash", command="exit 3")
+        assert (result["status"], result["exit_code"]) == ("exited", 3)
+        assert result["notices"] == [
+            {"process_id": result["process_id"], "status": "exited", "reason": "exited", "exit_code": 3}
+        ]
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+async def test_a_notice_is_on_every_result_until_its_cursor_comes_back(tmp_path: Path, generation: str) -> None:
+    async with beside(tmp_path / "state", generation) as (client, runtime):
+        handle = await background(client, "exit 1")
+        first = await ended(client, handle)
+        again = await call(client, "ProcessList")
+        wrong = await call(client, "Bash", nonsense=True)
+        assert told(first) == told(again) == told(wrong) == [handle]
+        assert wrong["error"] == "invalid_arguments"
+        assert await unsettled(runtime) == [handle]
+        result = await call(client, "ProcessList", notices_cursor=wrong["notices_cursor"])
+        assert told(result) == []
+        assert "error" not in result
+        assert await unsettled(runtime) == []
+
+
+async def test_a_cursor_settles_what_came_with_it_and_no_more(tmp_path: Path) -> None:
+    async with beside(tmp_path / "state") as (client, runtime):
+        one = await background(client, "exit 1")
+        two = await background(client, "exit 2")
+        await ended(client, one)
+        knows_both = await ended(client, two)
+        assert sorted(told(knows_both)) == sorted([one, two])
+        three = await background(client, "exit 3")
+        await ended(client, three)
+        result = await call(client, "ProcessList", notices_cursor=knows_both["notices_cursor"])
+        assert told(result) == [three]
+        assert await unsettled(runtime) == [three]
+
+
+async def test_the_cursor_of_a_wrong_call_is_taken_all_the_same(tmp_path: Path) -> None:
+    async with beside(tmp_path / "state") as (client, _):
+        cursor = (await call(client, "Bash", command="true"))["notices_cursor"]
+        assert told(await call(client, "NoSuchTool", notices_cursor=cursor)) == []
+
+
+async def test_a_cursor_that_was_never_given_out_settles_nothing(tmp_path: Path) -> None:
+    async with beside(tmp_path / "state") as (client, runtime):
+        result = await call(client, "Bash", command="true")
+        cursor: str = result["notices_cursor"]
+        seq, _, tag = cursor.partition("-")
+        last = "0" if tag[-1] != "0" else "1"
+        made_up = ["", seq, f"{seq}-", f"{seq}-{tag[:-1]}{last}", f"{int(seq) + 1}-{tag}", "999999-ffffffffff", tag]
+        for guess in made_up:
+            assert told(await call(client, "ProcessList", notices_cursor=guess)) == [result["process_id"]], guess
+        assert await unsettled(runtime) == [result["process_id"]]
+
+
+async def test_a_cursor_may_come_twice_and_at_once(tmp_path: Path) -> None:
+    async with beside(tmp_path / "state") as (client, runtime):
+        cursor = (await call(client, "Bash", command="true"))["notices_cursor"]
+        results: list[list[str]] = []
+
+        async def confirm() -> None:
+            results.append(told(await call(client, "ProcessList", notices_cursor=cursor)))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(5):
+                tasks.start_soon(confirm)
+        assert results == [[]] * 5
+        assert await unsettled(runtime) == []
+
+
+async def test_what_was_not_confirmed_comes_again_in_the_next_life_and_by_its_old_cursor_never_more(
+    tmp_path: Path,
+) -> None:
+    async with beside(tmp_path / "state") as (client, _):
+        first = await call(client, "Bash", command="exit 5")
+    async with beside(tmp_path / "state") as (client, _):
+        again = await call(client, "ProcessList")
+        assert again["notices"] == first["notices"]
+        assert again["notices_cursor"] == first["notices_cursor"]
+        assert told(await call(client, "ProcessList", notices_cursor=first["notices_cursor"])) == []
+    async with beside(tmp_path / "state") as (client, _):
+        assert told(await call(client, "ProcessList")) == []
+
+
+async def test_jobs_of_an_ended_life_are_told_by_the_first_result_of_the_next(tmp_path: Path) -> None:
+    async with beside(tmp_path / "state") as (client, _):
+        handle = await background(client, "exec sleep 300")
+    async with beside(tmp_path / "state") as (client, _):
+        (notice,) = (await call(client, "NoSuchTool"))["notices"]
+        assert (notice["process_id"], notice["reason"]) == (handle, "runner_shutdown")
+
+
+async def test_where_the_journal_cannot_take_it_a_notice_is_told_again(tmp_path: Path) -> None:
+    journal = FaultyJournal(SqliteJournal(tmp_path / "journal.db"))
+    async with beside(tmp_path / "state", journal=journal) as (client, runtime):
+        one = await call(client, "Bash", command="true")
+        two = await call(client, "Bash", command="true")
+        journal.down = True
+        result = await call(client, "ProcessList", notices_cursor=two["notices_cursor"])
+        assert told(result) == [one["process_id"], two["process_id"]]
+        journal.down = False
+        assert told(await call(client, "ProcessList", notices_cursor=result["notices_cursor"])) == []
+        assert await unsettled(runtime) == []
+
+
+async def test_a_client_that_never_confirms_is_told_of_the_oldest_and_that_more_wait(tmp_path: Path) -> None:
+    limits = lastword.Limits(running_per_loop=100, running_per_session=100, spool_bytes=1 << 20)
+    async with beside(tmp_path / "state", limits=limits) as (client, runtime):
+        count = runtime.loop.capacity + 3
+
+        async def run() -> None:
+            await (await runtime.start("true")).wait()
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(count):
+                tasks.start_soon(run)
+        await runtime.supervisor.outbox.wait_empty()
+        handles = [each.process_handle for each in await runtime.pending()]
+        oldest = await call(client, "ProcessList")
+        assert told(oldest) == handles[:-3]
+        assert oldest["notices_waiting"] == 3
+        rest = await call(client, "ProcessList", notices_cursor=oldest["notices_cursor"])
+        while len(told(rest)) < 3:  # they move up one after the other
+            rest = await call(client, "ProcessList")
+        assert told(rest) == handles[-3:]
+        assert "notices_waiting" not in rest
