@@ -47,5 +47,6 @@ from .launch import TierDiagnosis as TierDiagnosis
 from .launch import doctor as doctor
 from .output import OutputChunk as OutputChunk
 from .output import OutputFault as OutputFault
+from .output import Streams as Streams
 from .output import TextRenderer as TextRenderer
 from .output import TextView as TextView

@@ -74,6 +74,7 @@ class Order:
             output_path=output_path,
             output_limit=self.output_limit,
             rotate=self.on_output_limit == "rotate",
+            split_streams=self.wishes.split_streams,
         )
 
 
@@ -106,6 +107,8 @@ def judge_order(
     _one_of("survivors", survivors, ("stop", "keep"))
     _one_of("on_output_limit", on_output_limit, ("rotate", "stop"))
     _kind("pty", pty, (bool, TerminalSize), "must be a bool or a TerminalSize")
+    if split_streams and pty is not False:
+        raise InvalidCommandError("split_streams", "a terminal has one stream for both; leave pty or split_streams out")
     _kind("resources", resources, (ResourceLimits, NoneType), "must be ResourceLimits or None")
     _kind("origin_execution_id", origin_execution_id, (UUID, NoneType), "must be a UUID or None")
     if origin_execution_id is not None and not origin_execution_id.int:

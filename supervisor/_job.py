@@ -119,12 +119,12 @@ class Job:
         """Seconds between SIGTERM and SIGKILL where a stop does not say."""
         return self._works.limits.grace_seconds
 
-    def read(self, cursor: int, max_bytes: int) -> OutputChunk:
-        """What it has written at `cursor`; raises `ProcessNotFoundError` where it was evicted."""
+    def read(self, cursor: int, max_bytes: int, stream: int | None) -> OutputChunk:
+        """What it (or one stream of it) has written at `cursor`; raises `ProcessNotFoundError` where it was evicted."""
         self._works.refuse_fork()
         if self._evicted:
             raise ProcessNotFoundError
-        return read_ring(self.output_path, self.spool, cursor, max_bytes, terminal=self.has_ended)
+        return read_ring(self.output_path, self.spool, cursor, max_bytes, terminal=self.has_ended, stream=stream)
 
     # --- starting -----------------------------------------------------------------------------------------------------
 

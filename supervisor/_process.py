@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, final
+from typing import TYPE_CHECKING, final
 from uuid import UUID
 
 from anyio.lowlevel import checkpoint
@@ -13,13 +13,11 @@ from ..notifier import Owner, ProcessState
 from ._command import is_seconds
 from ._errors import ErrorCode, StdinClosedError, SupervisorError
 from .launch import StopMode
-from .output import OutputChunk, awaits_rest
+from .output import OutputChunk, Streams, awaits_rest
 
 if TYPE_CHECKING:
     from ._job import Job
     from ._outcome import Outcome
-
-Streams = Literal["both", "stdout", "stderr"]
 
 # What one read takes unless it is told otherwise: about what a model can take in one answer.
 DEFAULT_READ_BYTES = 32 * 1024
@@ -134,7 +132,9 @@ class Process:
     ) -> OutputChunk:
         """Return what it has written at `cursor`, at most `max_bytes`.  A checkpoint.
 
-        The cursor counts the bytes since the start; `next_cursor` of a chunk is where the next one begins.
+        The cursor counts the bytes since the start; `next_cursor` of a chunk is where the next one begins.  With
+        `split_streams`, "stdout" or "stderr" reads one of the two: its bytes alone, by the same cursors, which count
+        both; so a cursor of any read serves any other.
 
         Never waits for more: an empty chunk that is not `ended` says that there is nothing yet.  Works after the end
         too, and does not consume anything.  Raises `SupervisorError`: cursor_ahead, spool_corrupt,
@@ -142,27 +142,27 @@ class Process:
         """
         _count("cursor", cursor, 0)
         _count("max_bytes", max_bytes, 1)
-        if streams != "both":
-            raise SupervisorError(
-                ErrorCode.INVALID_ARGUMENTS, "this process has one stream for both; leave streams out or say 'both'"
-            )
+        stream = self._job.record.stream(streams)
         await checkpoint()
-        chunk = self._job.read(cursor, max_bytes)
+        chunk = self._job.read(cursor, max_bytes, stream)
         self._touch(self.handle)
         return chunk
 
     async def wait_output(self, after: int) -> None:
-        """Return once more than `after` bytes were written in all, or it has ended.  A checkpoint."""
+        """Return once more than `after` bytes were written in all, of both streams, or it has ended.  A checkpoint."""
         _count("after", after, 0)
         await self._job.wait_output(after)
 
-    def follow(self, cursor: int = 0) -> OutputFollower:
+    def follow(self, cursor: int = 0, *, streams: Streams = "both") -> OutputFollower:
         """Its output from `cursor` on as it comes, to its end: an async iterator of chunks, with `aclose`.
+
+        `streams` as for `read_output`.
 
         No character is split at the end of what there is by now: its beginning waits for the rest, or for the end.
         """
         _count("cursor", cursor, 0)
-        return OutputFollower(self, cursor)
+        self._job.record.stream(streams)
+        return OutputFollower(self, cursor, streams)
 
     async def send_input(self, data: bytes) -> None:
         """Write to its stdin.  Raises `StdinClosedError`: this process was started without a pipe for input."""
@@ -183,9 +183,10 @@ class Process:
 class OutputFollower:
     """Iterates over a process's output; a plain object that holds nothing open."""
 
-    def __init__(self, process: Process, cursor: int) -> None:
+    def __init__(self, process: Process, cursor: int, streams: Streams) -> None:
         self._process = process
         self._cursor = cursor
+        self._streams: Streams = streams
         self._over = False
 
     def __aiter__(self) -> OutputFollower:
@@ -197,14 +198,15 @@ class OutputFollower:
         Cancelled: nothing is lost, the same call can be made again.
         """
         while not self._over:
-            chunk = await self._process.read_output(self._cursor)
+            chunk = await self._process.read_output(self._cursor, streams=self._streams)
             self._over = chunk.ended
             if awaits_rest(chunk):
                 await self._process.wait_output(chunk.total)
-            elif chunk.data or chunk.gap:
-                self._cursor = chunk.next_cursor
+                continue
+            self._cursor = chunk.next_cursor  # also where all of it was the other stream's
+            if chunk.data or chunk.gap:
                 return chunk
-            elif not chunk.ended:
+            if not chunk.ended:
                 await self._process.wait_output(self._cursor)
         raise StopAsyncIteration
 

@@ -13,8 +13,9 @@ from uuid import UUID
 import attrs
 
 from ..notifier import INITIAL_STATE, Owner, ProcessIds, ProcessState, advance, process_ids
+from ._errors import ErrorCode, SupervisorError
 from ._outcome import Outcome
-from .output import SpoolState
+from .output import STREAMS, SpoolState, Streams
 
 
 @final
@@ -22,7 +23,7 @@ from .output import SpoolState
 class ProcessRecord:
     """One process as the store knows it; `outcome` is there exactly when the state is terminal.
 
-    `kept`: of its output, what can be read once it has ended: from, up to.
+    `kept`: of its output, what can be read once it has ended: from, up to.  `split_streams`: it is kept whose it is.
     """
 
     handle: str
@@ -37,6 +38,7 @@ class ProcessRecord:
     backgrounded: bool = False
     outcome: Outcome | None = None
     kept: tuple[int, int] = (0, 0)
+    split_streams: bool = False
 
     @property
     def ids(self) -> ProcessIds:
@@ -55,6 +57,17 @@ class ProcessRecord:
             return SpoolState()
         base, end = self.kept
         return SpoolState(total=self.outcome.total_bytes, base=base, fault=self.outcome.output_error, cut=end)
+
+    def stream(self, streams: Streams) -> int | None:
+        """Which one to read, None for both.  Raises `SupervisorError` (invalid_arguments): it cannot be told."""
+        if streams not in STREAMS:
+            raise SupervisorError(ErrorCode.INVALID_ARGUMENTS, f"streams must be one of {', '.join(STREAMS)}")
+        if streams != "both" and not self.split_streams:
+            raise SupervisorError(
+                ErrorCode.INVALID_ARGUMENTS,
+                "this process has one stream for both, in exact order; leave streams out, or start with split_streams",
+            )
+        return STREAMS[streams]
 
     def running(self, started_at: datetime, *, backgrounded: bool) -> ProcessRecord:
         """It was spawned at `started_at`."""

@@ -43,6 +43,7 @@ _COLUMNS = (
     "proven",
     "diagnostic",
     "kept_from",
+    "split_streams",
 )
 
 _CREATE = (
@@ -73,10 +74,13 @@ _CREATE = (
 # The output that is kept need not begin with the first byte any more.
 _KEPT_FROM = ("ALTER TABLE process ADD COLUMN kept_from NOT NULL DEFAULT 0",)
 
+# It is known of some whose each byte of the output is.
+_SPLIT = ("ALTER TABLE process ADD COLUMN split_streams NOT NULL DEFAULT 0",)
+
 
 def steps() -> tuple[tuple[str, ...], ...]:
     """What leads from each version to the next, from the empty file's (0) on; a step, once released, is final."""
-    return (_CREATE, _KEPT_FROM)
+    return (_CREATE, _KEPT_FROM, _SPLIT)
 
 
 VERSION = len(steps())
@@ -119,7 +123,7 @@ def process_row(record: ProcessRecord) -> tuple[object, ...]:
     )
     base, _ = record.kept
     if outcome is None:
-        return (*known, *(None,) * (len(_COLUMNS) - len(known) - 1), base)
+        return (*known, *(None,) * (len(_COLUMNS) - len(known) - 2), base, record.split_streams)
     return (
         *known,
         int(outcome.reason),
@@ -135,6 +139,7 @@ def process_row(record: ProcessRecord) -> tuple[object, ...]:
         outcome.proven,
         outcome.diagnostic,
         base,
+        record.split_streams,
     )
 
 
@@ -155,6 +160,7 @@ def to_process(row: Sequence[Any]) -> ProcessRecord:
         started_at=started_at,
         backgrounded=bool(at["backgrounded"]),
         kept=(at["kept_from"], at["kept_from"] + at["kept_bytes"]),
+        split_streams=bool(at["split_streams"]),
         outcome=_to_outcome(at, state, started_at) if state.terminal else None,
     )
 

@@ -96,6 +96,8 @@ class Supervisor:
         - `background`: it is told as Backgrounded, not as Started.
         - `survivors`: what becomes of processes that it leaves behind: "stop" or "keep" (until a later stop, or the
           supervisor's end).
+        - `split_streams`: stdout and stderr can be read one by one, and their order is only nearly that of the writing;
+          else they are one stream, in exact order.
         - `output_limit`: bytes of output that are kept; None is `Limits.spool_bytes`.  Beyond it, "rotate" goes on and
           keeps the last ones, "stop" keeps the first ones and stops the process.
 
@@ -227,6 +229,7 @@ class Supervisor:
             name=order.name,
             program=order.program,
             created_at=self._works.clock.now(),
+            split_streams=order.wishes.split_streams,
         )
         job = Job(self._works, record, reservation, self._registry.note_ended)
         self._registry.add(job)

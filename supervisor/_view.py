@@ -28,7 +28,7 @@ from ._outbox import undelivered_record
 from ._outcome import Outcome
 from ._record import ProcessRecord
 from ._rows import SELECT_PROCESSES, SELECT_RECORDS, SELECT_UNITS, VERSION, to_process, to_record
-from .output import OutputChunk, read_ring
+from .output import OutputChunk, Streams, read_ring
 
 # Somebody opens the store in the very moment in which it is read alone; twice in a row is no coincidence.
 _TRIES = 3
@@ -95,14 +95,16 @@ class ProcessView:
         """See `Process.outcome`."""
         return self._record.outcome
 
-    def read_output(self, cursor: int = 0, max_bytes: int = 32 * 1024) -> OutputChunk:
+    def read_output(self, cursor: int = 0, max_bytes: int = 32 * 1024, *, streams: Streams = "both") -> OutputChunk:
         """As `Process.read_output`, from the file, as far as it is written by now.
 
         Of a process without a last word `ended` is never set: look into the directory again.  Raises `SupervisorError`:
-        cursor_ahead, spool_corrupt (also where it was evicted meanwhile).
+        cursor_ahead, invalid_arguments, spool_corrupt (also where it was evicted meanwhile).
         """
         ended = self._record.outcome is not None
-        return read_ring(self._output, self._record.spool if ended else None, cursor, max_bytes, terminal=ended)
+        known = self._record.spool if ended else None
+        stream = self._record.stream(streams)
+        return read_ring(self._output, known, cursor, max_bytes, terminal=ended, stream=stream)
 
 
 @final

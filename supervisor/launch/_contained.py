@@ -75,7 +75,7 @@ class ContainedLauncher:
         return Containment.SUBREAPER if self._cgroup is None else Containment.CGROUP
 
     def refuse(self, wishes: Wishes) -> None:
-        """Refuse what comes with a later version: a terminal, a pipe for input, split streams."""
+        """Refuse what comes with a later version: a terminal, a pipe for input."""
         if wishes.pty:
             raise SupervisorError(
                 ErrorCode.PTY_UNAVAILABLE, "this launcher gives no terminal; leave pty out to run with pipes"
@@ -83,11 +83,6 @@ class ContainedLauncher:
         if wishes.input_pipe:
             raise SupervisorError(
                 ErrorCode.INVALID_ARGUMENTS, "this launcher gives no pipe for input; pass all of it as stdin=bytes"
-            )
-        if wishes.split_streams:
-            raise SupervisorError(
-                ErrorCode.INVALID_ARGUMENTS,
-                "this launcher keeps stdout and stderr in one stream, in exact order; leave split_streams out",
             )
 
     async def launch(self, spec: LaunchSpec, listener: Listener) -> Child:
@@ -212,6 +207,7 @@ class ContainedLauncher:
             rotate=spec.rotate,
             cgroup=None if self._cgroup is None else f"{self._cgroup}/{job}",
             durable=not self._site.temporary,
+            split=spec.split_streams,
         )
 
     # --- told by the zygote and the children --------------------------------------------------------------------------

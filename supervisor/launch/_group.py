@@ -18,6 +18,7 @@ from typing import final
 
 from .._errors import ErrorCode, SupervisorError
 from .._limits import Containment, ResourceLimits
+from ..shim._drain import close_all, open_pipes
 from ._failure import launch_failure
 from ._group_child import GroupChild
 from ._launcher import Child, LaunchFailedError, LaunchSpec, Listener, Wishes
@@ -42,7 +43,7 @@ class GroupLauncher:
         return Containment.PROCESS_GROUP
 
     def refuse(self, wishes: Wishes) -> None:
-        """Refuse what this tier cannot do (yet): a terminal, a pipe for input, split streams, resource limits."""
+        """Refuse what this tier cannot do (yet): a terminal, a pipe for input, resource limits."""
         if wishes.pty:
             raise SupervisorError(
                 ErrorCode.PTY_UNAVAILABLE, "this launcher gives no terminal; leave pty out to run with pipes"
@@ -51,11 +52,6 @@ class GroupLauncher:
             raise SupervisorError(
                 ErrorCode.INVALID_ARGUMENTS,
                 "this launcher gives no pipe for input; pass all of it as stdin=bytes",
-            )
-        if wishes.split_streams:
-            raise SupervisorError(
-                ErrorCode.INVALID_ARGUMENTS,
-                "this launcher keeps stdout and stderr in one stream, in exact order; leave split_streams out",
             )
         given = wishes.resources
         # The umask is set between vfork and exec.  Limits would need code there, or would come after the program has
@@ -83,13 +79,12 @@ class GroupLauncher:
         """Nothing is shared, so nothing is let go."""
 
     def _spawn(self, spec: LaunchSpec, stdin: int, listener: Listener) -> Child:
-        reading, writing = os.pipe()
+        reading, writing = open_pipes(split=spec.split_streams)
         try:
             try:
-                os.set_blocking(reading, False)
                 leader = _spawn_leader(spec, stdin, writing)
             finally:
-                os.close(writing)  # the job's alone from here on: its last holder's end is the end of output
+                close_all(writing)  # the job's alone from here on: its last holder's end is the end of output
             try:
                 return GroupChild(
                     leader,
@@ -104,16 +99,16 @@ class GroupLauncher:
                 leader.destroy()
                 raise
         except BaseException:
-            os.close(reading)
+            close_all(reading)
             raise
 
 
-def _spawn_leader(spec: LaunchSpec, stdin: int, writing: int) -> Leader:
+def _spawn_leader(spec: LaunchSpec, stdin: int, outputs: tuple[int, int]) -> Leader:
     popen = subprocess.Popen(  # noqa: S603 -- running what the caller asks for is what this library is for
         spec.argv,
         stdin=stdin,
-        stdout=writing,
-        stderr=writing,
+        stdout=outputs[0],
+        stderr=outputs[1],
         cwd=spec.cwd,
         env=spec.env,
         umask=-1 if spec.resources.umask is None else spec.resources.umask,

@@ -76,7 +76,7 @@ class GroupChild:
     def __init__(
         self,
         leader: Leader,
-        pipe: int,
+        pipes: tuple[int, ...],
         spec: LaunchSpec,
         listener: Listener,
         *,
@@ -84,15 +84,17 @@ class GroupChild:
         timers: Timers,
         buffer: memoryview,
     ) -> None:
-        """Watch `leader` and its `pipe`, and own both from here on; `buffer` may serve every job of one loop."""
+        """Watch `leader` and its `pipes`, and own all from here on; `buffer` may serve every job of one loop."""
         self._leader = leader
         self._listener = listener
         self._reactor = reactor
-        self._ring = RingWriter(os.fspath(spec.output_path), spec.output_limit, rotate=spec.rotate)
+        self._ring = RingWriter(
+            os.fspath(spec.output_path), spec.output_limit, rotate=spec.rotate, split=spec.split_streams
+        )
         self._tree = GroupTree(leader)
         self._keeper = Keeper(
             self._tree,
-            pipe,
+            pipes,
             self._ring,
             self,
             keep=spec.survivors == "keep",
@@ -106,7 +108,8 @@ class GroupChild:
         try:
             reactor.add(leader.descriptor, self._on_exit)
         except BaseException:
-            reactor.remove(pipe)
+            for pipe in pipes:
+                reactor.remove(pipe)
             raise
 
     # --- what is asked ------------------------------------------------------------------------------------------------

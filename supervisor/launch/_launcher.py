@@ -47,7 +47,8 @@ class StopMode(Enum):
 class LaunchSpec:
     """One job, ready to be spawned.  Nothing of it is shown by `repr`.
 
-    Of its output the last `output_limit` bytes are kept, or the first where it does not `rotate`.
+    Of its output the last `output_limit` bytes are kept, or the first where it does not `rotate`; `split_streams`:
+    it is kept which of them are stdout's and which stderr's.
     """
 
     argv: tuple[str, ...] = attrs.field(repr=False)
@@ -59,6 +60,7 @@ class LaunchSpec:
     output_path: Path = attrs.field(repr=False)
     output_limit: int
     rotate: bool = True
+    split_streams: bool = False
 
 
 @final

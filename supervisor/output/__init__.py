@@ -10,6 +10,8 @@ from ._chunk import to_fault as to_fault
 from ._renderer import TextRenderer as TextRenderer
 from ._ring import read_header as read_header
 from ._ring import read_ring as read_ring
+from ._streams import STREAMS as STREAMS
+from ._streams import Streams as Streams
 from ._text import TextView as TextView
 from ._text import view_text as view_text
 from ._visible import make_visible as make_visible

@@ -12,17 +12,22 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import accumulate, pairwise
-from typing import Final
+from typing import Final, Literal
 
 import attrs
 
-from ..shim._header import SWITCH_BYTES, RingHeader, switches_of, unpack_switches
+from ..shim._header import STDERR, STDOUT, SWITCH_BYTES, RingHeader, switches_of, unpack_switches
 
 # How many turns one read looks at: about a millisecond's work.
 TURNS: Final = 2048
 
 # What lies between two pieces of a stream is read along with them, rather than around them, if it is no more than this.
 _BETWEEN_BYTES: Final = 512
+
+Streams = Literal["both", "stdout", "stderr"]
+
+STREAMS: Final[dict[str, int | None]] = {"both": None, "stdout": STDOUT, "stderr": STDERR}
+"""What each of them is to a ring."""
 
 Range = tuple[int, int]
 

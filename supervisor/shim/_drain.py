@@ -1,7 +1,9 @@
-"""The read end of a job's output: what comes goes into the ring until that is sealed, and away after it.
+"""The read ends of a job's output: what comes goes into the ring until that is sealed, and away after it.
 
-A job whose output nobody takes would block, and one whose reader is gone would die of SIGPIPE: so it is read to its
-end.
+- A job whose output nobody takes would block, and one whose reader is gone would die of SIGPIPE: so it is read to its
+  end.
+- Both streams in one pipe are in exact order.  Of two pipes each is read in turn: what was written to them between two
+  looks comes standard output first.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import termios
 
 TYPE_CHECKING = False  # `typing` would cost the zygote's start
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ._ports import Descriptors
     from ._ring import RingWriter
@@ -22,77 +24,108 @@ if TYPE_CHECKING:
 _READS = 8
 
 
+def open_pipes(*, split: bool) -> tuple[tuple[int, ...], tuple[int, int]]:
+    """The read ends (one, or `split` one for each stream), non-blocking, and the write ends for stdout and stderr.
+
+    None is inherited.  Raises OSError, and nothing is left open.
+    """
+    pipes: list[tuple[int, int]] = []
+    try:
+        for _ in range(1 + split):
+            pipes.append(os.pipe())
+            os.set_blocking(pipes[-1][0], False)
+    except BaseException:
+        for pipe in pipes:
+            close_all(pipe)
+        raise
+    return tuple(reading for reading, _ in pipes), (pipes[0][1], pipes[-1][1])
+
+
+def close_all(descriptors: Iterable[int]) -> None:
+    """Close each of them, once."""
+    for descriptor in set(descriptors):
+        os.close(descriptor)
+
+
 class Drain:
-    """A non-blocking pipe, owned, and the ring that it goes into."""
+    """Non-blocking pipes, owned, and the ring that they go into; their order is that of the streams."""
 
     def __init__(
         self,
-        pipe: int,
+        pipes: tuple[int, ...],
         ring: RingWriter,
         descriptors: Descriptors,
         buffer: memoryview,
         on_readable: Callable[[], None],
     ) -> None:
         """`on_readable` is called whenever there is something to `take`; `buffer` may serve many."""
-        self._pipe: int | None = pipe
+        self._pipes: dict[int, int] = {}  # the open ones, and their streams
         self._ring = ring
         self._descriptors = descriptors
         self._buffer = buffer
-        descriptors.add(pipe, on_readable)
+        try:
+            for stream, pipe in enumerate(pipes):
+                descriptors.add(pipe, on_readable)
+                self._pipes[pipe] = stream
+        except BaseException:
+            for pipe in self._pipes:
+                descriptors.remove(pipe)
+            raise
 
     @property
     def open(self) -> bool:
-        """Whether its end was not seen yet: somebody holds the other side."""
-        return self._pipe is not None
+        """Whether an end was not seen yet: somebody holds the other side."""
+        return bool(self._pipes)
 
     def take(self) -> bool:
         """Read what is there, within reason; whether there was anything."""
         taken = False
         for _ in range(_READS):
-            count = self._read()
-            taken = taken or count > 0
-            if count < len(self._buffer):  # empty by now, or at its end
+            full = False
+            for pipe, stream in tuple(self._pipes.items()):
+                count = self._read(pipe, stream)
+                taken = taken or count > 0
+                full = full or count == len(self._buffer)
+            if not full:  # empty by now, or at its end
                 break
         if taken:
             self._ring.publish()
         return taken
 
     def take_waiting(self) -> bool:
-        """Read what is in the pipe now, and no more, for a writer may go on for ever; whether there was anything."""
-        if self._pipe is None:
-            return False
-        waiting = struct.unpack("i", fcntl.ioctl(self._pipe, termios.FIONREAD, b"\0\0\0\0"))[0]
+        """Read what is in the pipes now, and no more, for a writer may go on for ever; whether there was anything."""
         taken = False
-        while waiting > 0:
-            count = self._read()
-            if count <= 0:
-                break
-            taken = True
-            waiting -= count
+        for pipe, stream in tuple(self._pipes.items()):
+            waiting = struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"\0\0\0\0"))[0]
+            while waiting > 0 and (count := self._read(pipe, stream)) > 0:
+                taken = True
+                waiting -= count
         if taken:
             self._ring.publish()
-        self._read()  # most often this is the end of file, and nothing has to be waited for
+        for pipe, stream in tuple(self._pipes.items()):
+            self._read(pipe, stream)  # most often this is the end of file, and nothing has to be waited for
         return taken
 
     def close(self) -> None:
-        """Let go of it.  Idempotent."""
-        if self._pipe is not None:
-            self._descriptors.remove(self._pipe)
-            os.close(self._pipe)
-            self._pipe = None
+        """Let go of them.  Idempotent."""
+        for pipe in tuple(self._pipes):
+            self._close(pipe)
 
-    def _read(self) -> int:
+    def _close(self, pipe: int) -> None:
+        if self._pipes.pop(pipe, None) is not None:
+            self._descriptors.remove(pipe)
+            os.close(pipe)
+
+    def _read(self, pipe: int, stream: int) -> int:
         """Read once; the count, 0 at end of file, -1 where nothing is there now."""
-        if self._pipe is None:
-            return -1
         try:
-            count = os.readv(self._pipe, [self._buffer])
+            count = os.readv(pipe, [self._buffer])
         except (BlockingIOError, InterruptedError):
             return -1
         except OSError:
             count = 0
         if count == 0:
-            self.close()
+            self._close(pipe)
         else:
-            self._ring.append(self._buffer[:count])  # which drops it once it is sealed
+            self._ring.append(self._buffer[:count], stream)  # which drops it once it is sealed
         return count

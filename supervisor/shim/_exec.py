@@ -58,6 +58,7 @@ class Spec:
         "output_limit",
         "output_path",
         "rotate",
+        "split",
         "umask",
     )
 
@@ -75,8 +76,9 @@ class Spec:
         rotate: bool,
         cgroup: str | None,
         durable: bool = True,
+        split: bool = False,
     ) -> None:
-        """`durable`: the folder outlives the host.
+        """`durable`: the folder outlives the host.  `split`: stdout and stderr are kept apart.
 
         `cwd` is taken from the host's own; `limits` are names of resources (such as "RLIMIT_CORE") and values.
         """
@@ -92,6 +94,7 @@ class Spec:
         self.rotate = rotate
         self.cgroup = cgroup
         self.durable = durable
+        self.split = split
 
     def values(self) -> tuple[Any, ...]:
         """The arguments that make it again."""
@@ -108,6 +111,7 @@ class Spec:
             self.rotate,
             self.cgroup,
             self.durable,
+            self.split,
         )
 
 
@@ -134,8 +138,10 @@ class SpawnError(Exception):
         self.failure = failure
 
 
-def spawn(spec: Spec, cgroup: JobCgroup | None, cwd: int, stdin: int, output: int) -> int:
+def spawn(spec: Spec, cgroup: JobCgroup | None, cwd: int, stdin: int, outputs: tuple[int, int]) -> int:
     """Execute the program in a child; the pid of the job's leader, which runs its program by now.
+
+    `outputs`: what its stdout and its stderr are.
 
     Raises `SpawnError`; what was begun then has ended, and is reaped.  Raises OSError where not even that was begun.
     """
@@ -146,7 +152,7 @@ def spawn(spec: Spec, cgroup: JobCgroup | None, cwd: int, stdin: int, output: in
             born_there = None if cgroup is None else cgroup.fork()
             pid = os.fork() if born_there is None else born_there
             if pid == 0:
-                _become(spec, cgroup if born_there is None else None, cwd, stdin, output, writing)
+                _become(spec, cgroup if born_there is None else None, cwd, stdin, outputs, writing)
         finally:
             os.close(writing)
         told = b""
@@ -160,7 +166,9 @@ def spawn(spec: Spec, cgroup: JobCgroup | None, cwd: int, stdin: int, output: in
     return pid
 
 
-def _become(spec: Spec, cgroup: JobCgroup | None, cwd: int, stdin: int, output: int, telling: int) -> NoReturn:
+def _become(
+    spec: Spec, cgroup: JobCgroup | None, cwd: int, stdin: int, outputs: tuple[int, int], telling: int
+) -> NoReturn:
     step, number, found = CGROUP, 0, False
     starved = marshal.dumps(Failure(LIMITS, errno.ENOMEM, False).values())  # now: later there may be no room for it
     try:
@@ -169,7 +177,7 @@ def _become(spec: Spec, cgroup: JobCgroup | None, cwd: int, stdin: int, output: 
         step = SESSION
         os.setsid()
         step = STREAMS
-        for target, source in enumerate((stdin, output, output)):
+        for target, source in enumerate((stdin, *outputs)):
             os.dup2(source, target)
         step = CWD
         os.fchdir(cwd)

@@ -65,7 +65,7 @@ class Keeper:
     def __init__(
         self,
         tree: Tree,
-        pipe: int,
+        pipes: tuple[int, ...],
         ring: RingWriter,
         listener: Listener,
         *,
@@ -74,7 +74,7 @@ class Keeper:
         timers: Timers,
         buffer: memoryview,
     ) -> None:
-        """Own `pipe` (non-blocking) from here on; `keep`: survivors of a leader that ends by itself are kept."""
+        """Own `pipes` (see `Drain`) from here on; `keep`: survivors of a leader that ends by itself are kept."""
         self._tree = tree
         self._ring = ring
         self._listener = listener
@@ -96,7 +96,7 @@ class Keeper:
         self._end_at = 0.0
         self._timer: Timer | None = None
         self._drain_end: Timer | None = None
-        self._drain = Drain(pipe, ring, descriptors, buffer, self._on_output)
+        self._drain = Drain(pipes, ring, descriptors, buffer, self._on_output)
 
     # --- what is asked ------------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ import socket
 from . import _clone  # noqa: F401  # pyright: ignore[reportUnusedImport] - once, by the zygote, for all shims
 from . import _messages as messages
 from ._cgroup import JobCgroup
+from ._drain import close_all, open_pipes
 from ._exec import Failure, SpawnError, Spec, spawn
 from ._facts import Facts
 from ._keeper import Keeper
@@ -80,7 +81,7 @@ class Shim:
         self._channel = channel
         self._host = host
         self._cgroup = None if spec.cgroup is None else JobCgroup(spec.cgroup)
-        self._ring = RingWriter(spec.output_path, spec.output_limit, rotate=spec.rotate)
+        self._ring = RingWriter(spec.output_path, spec.output_limit, rotate=spec.rotate, split=spec.split)
         self._loop = Loop(self._on_child)
         self._tree: SubreaperTree | None = None
         self._keeper: Keeper | None = None
@@ -98,14 +99,13 @@ class Shim:
         if not self._is_wanted():
             return False
         try:
-            reading, writing = os.pipe2(os.O_CLOEXEC)
-            os.set_blocking(reading, False)
+            reading, writing = open_pipes(split=self._spec.split)
             try:
                 if self._cgroup is not None:
                     self._cgroup.create()
                 leader = spawn(self._spec, self._cgroup, cwd, stdin, writing)
             finally:
-                os.close(writing)  # the job's alone from here on: its last holder's end is the end of output
+                close_all(writing)  # the job's alone from here on: its last holder's end is the end of output
                 os.close(cwd)
                 os.close(stdin)
         except SpawnError as error:

@@ -23,6 +23,7 @@ from lastword.supervisor import (
     ProcessNotFoundError,
     QuotaExceededError,
     StdinClosedError,
+    Streams,
     SupervisorError,
 )
 from lastword.supervisor.launch import launcher_of
@@ -146,9 +147,9 @@ async def test_a_follower_splits_no_character_at_the_live_end(tmp_path: Path, mo
         reads: list[int] = []
         read_output = Process.read_output
 
-        async def counted(process: Process, cursor: int) -> OutputChunk:
+        async def counted(process: Process, cursor: int, *, streams: Streams) -> OutputChunk:
             reads.append(cursor)
-            return await read_output(process, cursor)
+            return await read_output(process, cursor, streams=streams)
 
         with anyio.move_on_after(0.05) as scope, monkeypatch.context() as patch:
             patch.setattr(Process, "read_output", counted)
