@@ -19,8 +19,10 @@ PY := .venv/bin/python
 demo: .venv/.installed
 	$(PY) -m lastword demo
 
+# A file of tests at a time, on as many processes; WORKERS=0 for one process, as a debugger wants it.
+WORKERS ?= 2
 test: .venv/.installed
-	$(PY) -m pytest -m "not prove"
+	$(PY) -m pytest -m "not prove" -n $(WORKERS) --dist loadfile
 
 # Lint, types, import rules, docs.
 check: .venv/.installed

@@ -1,11 +1,9 @@
-"""What every case relies on: a tier, temporary files of its own, processes with a mark, and Ctrl-C as in a terminal."""
+"""What every case relies on: a tier, and processes with a mark."""
 
 from __future__ import annotations
 
 import itertools
 import os
-import signal
-import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
@@ -17,9 +15,6 @@ from lastword.supervisor import Containment
 from lastword.supervisor.launch import launcher_of
 
 _numbers = itertools.count()
-
-_TYPED = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
-
 
 # A runtime keeps its state in memory or in a directory; both are tried on both backends, not in every tier.
 _STATES = {
@@ -71,22 +66,3 @@ def _patience(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     # What ends a hang must not end the long counts.
     if request.node.get_closest_marker("prove"):
         monkeypatch.setattr(supervising, "HANG_SECONDS", 600.0)
-
-
-@pytest.fixture(autouse=True)
-def _own_temporary_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    # So that what is left of them can be counted, whatever else runs on the machine.
-    folder = tmp_path_factory.mktemp("temporary")
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    return folder
-
-
-@pytest.fixture(autouse=True)
-def _signals_as_in_a_terminal() -> Generator[None]:
-    # A shell starts background commands with some ignored, as does nohup, and jobs of the weakest tier inherit that.
-    ignored = [number for number in _TYPED if signal.getsignal(number) is signal.SIG_IGN]
-    for number in ignored:
-        signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)
-    yield
-    for number in ignored:
-        signal.signal(number, signal.SIG_IGN)

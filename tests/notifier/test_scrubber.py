@@ -9,6 +9,7 @@ from typing import Any, TypeGuard
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from text_sizes import SIZES
 
 import lastword.notifier._scrubber as scrubber_module
 from lastword.notifier import REDACTED, InvalidArgumentError, Scrubber
@@ -448,9 +449,10 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("unit", HOSTILE)
-def test_a_megabyte_of_anything_is_scrubbed(unit: str) -> None:
+@pytest.mark.parametrize("size", SIZES)
+def test_anything_is_scrubbed(unit: str, size: int) -> None:
     """Under the suite's own limit against hanging; that the cost is linear is counted below and measured in bench/."""
-    text = (HOSTILE[unit] * (2**20 // len(HOSTILE[unit]) + 1))[: 2**20]
+    text = (HOSTILE[unit] * (size // len(HOSTILE[unit]) + 1))[:size]
     scrubbed = Scrubber({"KEY": SECRET}, values=["a" * 4096, "a" * 9000, "password" * 64, "password" * 4096]).scrub(
         text
     )

@@ -452,7 +452,9 @@ def test_an_id_of_another_library_is_taken_for_what_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    "zone", [UTC, ZoneInfo("Europe/Berlin"), timezone(timedelta(hours=2)), AnswersOnce()], ids=repr
+    "zone",
+    [UTC, ZoneInfo("Europe/Berlin"), timezone(timedelta(hours=2)), AnswersOnce()],
+    ids=lambda zone: type(zone).__name__,
 )
 @pytest.mark.parametrize("cls", [ForeignTime, datetime])
 def test_a_time_of_another_library_is_taken_for_what_it_is(cls: type[datetime], zone: tzinfo) -> None:

@@ -115,7 +115,9 @@ def test_a_path_is_judged_where_it_is_given(path: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "journal", [None, "journal.db", Path("journal.db"), 7, object(), MemoryJournal, SqliteJournal], ids=str
+    "journal",
+    [None, "journal.db", Path("journal.db"), 7, object(), MemoryJournal, SqliteJournal],
+    ids=lambda given: type(given).__name__,
 )
 @pytest.mark.parametrize("inline", [None, True])
 async def test_what_is_no_journal_is_told_as_such(

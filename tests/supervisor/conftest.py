@@ -1,15 +1,10 @@
-"""What every test here relies on: temporary files of its own, and a host that does not ignore Ctrl-C.
+"""What every test here relies on: a tier, and where shims can be held.
 
 Modules that say `pytestmark = pytest.mark.usefixtures("each_tier")` run once for each way of holding processes, and
 with "each_contained_tier" once for each that has shims.
 """
 
 from __future__ import annotations
-
-import signal
-import tempfile
-from collections.abc import Generator
-from pathlib import Path
 
 import pytest
 import supervising
@@ -18,24 +13,6 @@ from shim_ground import Stations
 from lastword.supervisor import Containment
 
 _PROVED = {(Containment.SUBREAPER, "trio"), (Containment.CGROUP, "asyncio")}
-
-
-@pytest.fixture(autouse=True)
-def _own_temporary_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    # So that what is left of them can be counted, whatever else runs on the machine.
-    folder = tmp_path_factory.mktemp("temporary")
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    return folder
-
-
-@pytest.fixture(autouse=True)
-def _signals_as_in_a_terminal() -> Generator[None]:
-    # A shell starts background commands with SIGINT ignored, and jobs of this tier inherit that.
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(params=list(Containment), ids=lambda containment: containment.name.lower())

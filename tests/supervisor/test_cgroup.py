@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from own_cgroups import STRANGER, give, need_root, own_cgroup, pids
+from own_cgroups import give, need_root, own_cgroup, pids
+from strangers import STRANGER
 
 import lastword
 from lastword.supervisor.shim._cgroup import JobCgroup, remove_tree

@@ -7,7 +7,8 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from own_cgroups import STRANGER, give, need_root, own_cgroup, run_inside
+from own_cgroups import give, need_root, own_cgroup, run_inside
+from strangers import STRANGER
 
 from lastword.supervisor.launch import _delegation as delegation
 

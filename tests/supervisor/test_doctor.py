@@ -12,7 +12,8 @@ from pathlib import Path
 import attrs
 import pytest
 from crash_tools import need
-from own_cgroups import STRANGER, give, need_root, own_cgroup, run_inside
+from own_cgroups import give, need_root, own_cgroup, run_inside
+from strangers import STRANGER
 
 import lastword
 from lastword.supervisor import Containment, LackCode, doctor

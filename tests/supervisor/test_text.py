@@ -15,6 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from supervising import OWNER, supervising
 from text_ground import HOSTILE_UNITS, odd_bytes
+from text_sizes import SIZES
 
 import lastword
 from lastword.supervisor import TextView
@@ -212,9 +213,10 @@ def test_random_bytes() -> None:
 
 
 @pytest.mark.parametrize("unit", HOSTILE_UNITS, ids=lambda unit: repr(unit[:12]))
-def test_a_megabyte_of_what_is_hostile(unit: bytes) -> None:
+@pytest.mark.parametrize("size", SIZES)
+def test_what_is_hostile_is_shown(unit: bytes, size: int) -> None:
     """It is shown, within a bound.  (Work that grew with the square would be ended by the suite's limit.)"""
-    data = b"a" * 1000 + unit * ((1 << 20) // len(unit))
+    data = b"a" * 1000 + unit * (size // len(unit))
     assert 1000 <= len(view_text(data).text) <= 8 * len(data) or b"2K" in unit or b"[K" in unit
 
 

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from own_cgroups import STRANGER, give, own_cgroup
+from own_cgroups import give, own_cgroup
 from shim_ground import run_as_stranger
+from strangers import STRANGER
 
 # Each test is a program or two of its own.
 PROVED_BACKEND = "trio"

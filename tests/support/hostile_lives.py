@@ -18,7 +18,8 @@ from typing import IO, Any
 import attrs
 from crash_hosts import SUPPORT, support_environment
 from crash_tools import without
-from hostile_pens import CgroupPen, NamespacePen, Pen, cgroup_pen, cgroups_lack, fresh_uid, uid_pen
+from hostile_pens import CgroupPen, NamespacePen, Pen, cgroup_pen, cgroups_lack, uid_pen
+from strangers import fresh_uid
 
 from lastword.supervisor import Containment
 

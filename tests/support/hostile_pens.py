@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import attrs
+from strangers import of_uid
 
 PROC = Path("/proc")
 
@@ -216,7 +217,7 @@ class UidPen(Pen):
         pass
 
     def pids(self) -> set[int]:
-        return {pid for pid in _of_uid(self.uid) or _of_uid(self.uid) if look(pid) is not None}
+        return {pid for pid in of_uid(self.uid) or of_uid(self.uid) if look(pid) is not None}
 
     def is_empty(self) -> bool:
         return self._run(_COUNT) == 0
@@ -258,16 +259,6 @@ def pen_of(facts: dict[str, Any]) -> Pen:
         return UidPen(**facts)
     limited = facts["limited"]
     return CgroupPen(path=Path(facts["path"]), limited=None if limited is None else Path(limited))
-
-
-def fresh_uid() -> int:
-    """A user id that no process has: far above what systems give out, where the namespace has so many."""
-    _, _, count = (int(word) for word in (PROC / "self/uid_map").read_text().splitlines()[-1].split())
-    low, high = (1_900_000_000, 2_000_000_000) if count > 2_000_000_000 else (count // 2, count)
-    while True:
-        uid = low + secrets.randbelow(high - low)
-        if not _of_uid(uid):
-            return uid
 
 
 def cgroups_lack() -> str | None:
@@ -346,15 +337,3 @@ def _words(path: Path) -> list[str]:
         return path.read_text().split()
     except OSError:  # the group has gone meanwhile: it was empty
         return []
-
-
-def _of_uid(uid: int) -> set[int]:
-    found: set[int] = set()
-    for path in PROC.iterdir():
-        if path.name.isdigit():
-            with contextlib.suppress(OSError):
-                lines = (path / "status").read_text().splitlines()
-                real = next(line for line in lines if line.startswith("Uid:")).split()[1]
-                if int(real) == uid:
-                    found.add(int(path.name))
-    return found

@@ -18,9 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from crash_tools import without
-
-# Somebody who is nobody: no other process runs by that number.
-STRANGER = 64_999
+from strangers import STRANGER
 
 _ENTER = 'echo $$ > "$0/cgroup.procs" && exec "$@"'
 

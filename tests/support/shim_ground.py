@@ -15,7 +15,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from own_cgroups import STRANGER, need_root
+from own_cgroups import need_root
+from strangers import STRANGER
 from supervising import alive, until
 
 from lastword.supervisor import Process
