@@ -31,9 +31,10 @@ async def test_c36_binary_output() -> None:
     async with supervising() as supervisor:
         for command in commands:
             process = await supervisor.start(command, owner=OWNER)
-            assert (await process.wait()).exit_code == 0
+            outcome = await process.wait()
+            assert (outcome.exit_code, outcome.total_bytes) == (0, 100_000)
             chunk = await process.read_output(0, 200_000)
-            assert len(chunk.data) == 100_000
+            assert (len(chunk.data), chunk.ended) == (100_000, True)
             assert json.loads(json.dumps(chunk.text.text)) == chunk.text.text
             async for piece in process.follow():
                 assert json.loads(json.dumps(piece.text.text)) == piece.text.text
@@ -63,11 +64,20 @@ async def test_c37_a_disk_that_fails_is_told_and_the_child_is_drained(tier: Cont
         with _files_end_at(HEADER_BYTES + kept, writers):
             process = await supervisor.start("seq 1 100000; exit 4", owner=OWNER)
             outcome = await process.wait()
+            apart = await supervisor.start(
+                "seq 1 100000 >&2; exit 4", owner=OWNER, output_limit=kept, split_streams=True
+            )
+            cut = await apart.wait()
         fault = OutputFault(offset=kept, code="EFBIG")
         assert (outcome.exit_code, outcome.total_bytes, outcome.output_error) == (4, total, fault)
         chunk = await process.read_output(0, 200_000)
         assert (len(chunk.data), chunk.output_error) == (kept, fault)
         assert (await process.read_output(kept)).omitted == (kept, total)
+        assert (cut.exit_code, cut.total_bytes) == (4, total)
+        assert cut.output_error is not None
+        chunk = await apart.read_output(0, 200_000, streams="stderr")
+        assert (len(chunk.data), chunk.next_cursor) == (cut.output_error.offset, cut.output_error.offset)
+        assert (await apart.read_output(chunk.next_cursor, streams="stderr")).omitted == (chunk.next_cursor, total)
 
 
 async def test_c38_one_long_line() -> None:
@@ -78,6 +88,46 @@ async def test_c38_one_long_line() -> None:
         chunks = [chunk async for chunk in process.follow()]
         assert b"".join(chunk.data for chunk in chunks) == b"x" * 1_000_000 + b"\n"
         assert max(len(chunk.data) for chunk in chunks) <= 32 * 1024
+
+
+@every_tier
+async def test_c39_a_line_longer_than_all_that_is_kept() -> None:
+    """Success stays success: the last bytes are there, the range before is told, and nobody's memory holds the line."""
+    cap, total = 8 << 20, 40_000_000
+    async with supervising() as supervisor:
+        for split in (False, True):
+            process = await supervisor.start(
+                "head -c 40000000 /dev/zero | tr '\\0' x; exec sleep 60",
+                owner=OWNER,
+                output_limit=cap,
+                split_streams=split,
+            )
+            before = _memory()  # with whoever keeps it
+            await process.wait_output(total - 1)
+            kept = omitted = 0
+            async for chunk in process.follow():
+                assert chunk.data == b"x" * len(chunk.data)
+                kept += len(chunk.data)
+                omitted += 0 if chunk.omitted is None else chunk.omitted[1] - chunk.omitted[0]
+                if chunk.next_cursor == total:
+                    break
+            assert kept + omitted == total
+            assert kept >= cap
+            assert _memory() - before < 2 * cap
+            await process.stop()
+            line = await supervisor.start(
+                "head -c 40000000 /dev/zero | tr '\\0' x", owner=OWNER, output_limit=cap, split_streams=split
+            )
+            outcome = await line.wait()
+            assert (outcome.state, outcome.exit_code, outcome.total_bytes) == (S.EXITED, 0, total)
+            assert (await line.read_output(0, 1)).omitted == (0, total - cap)
+            assert await output_of(line) == b"x" * cap
+
+
+def _memory() -> int:
+    """Bytes of this host and of all that it has started."""
+    own = psutil.Process()
+    return sum(process.memory_info().rss for process in (own, *own.children(recursive=True)))
 
 
 @every_tier

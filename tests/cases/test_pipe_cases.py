@@ -191,6 +191,7 @@ async def test_c78_nobody_reads() -> None:
         with within(4):
             read = await supervisor.start(commands[0], owner=OWNER)
             unread = [await supervisor.start(command, owner=OWNER) for command in commands]
+            unread += [await supervisor.start(command, owner=OWNER, split_streams=True) for command in commands[:3]]
             assert await output_of(read) == bytes(300_000)
             assert {outcome.exit_code for outcome in await supervisor.wait_all(unread)} == {0}
         for process in unread:

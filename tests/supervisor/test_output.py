@@ -256,15 +256,16 @@ async def test_running_output_is_reserved_and_ended_output_is_counted() -> None:
 # --- the disk ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_failing_disk_is_told_and_the_child_is_drained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """ENOSPC in the middle: the outcome and reads carry the offset, the child ends as if nothing had been."""
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+async def test_a_failing_disk_is_told_and_the_child_is_drained(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """In the middle: the outcome and reads carry the offset, the child ends as if nothing had been."""
     pwrite = os.pwrite
     most = HEADER_BYTES + 100_000
 
     def full(descriptor: int, data: Any, offset: int) -> int:
         if offset + len(data) > most:
             if offset >= most:
-                raise OSError(errno.ENOSPC, "No space left on device")
+                raise OSError(code, os.strerror(code))
             data = data[: most - offset]
         return pwrite(descriptor, data, offset)
 
@@ -274,7 +275,7 @@ async def test_a_failing_disk_is_told_and_the_child_is_drained(monkeypatch: pyte
         process = await supervisor.start("seq 1 100000; exit 4", owner=OWNER)
         outcome = await process.wait()
         total = sum(len(str(i)) + 1 for i in range(1, 100_001))
-        fault = OutputFault(offset=100_000, code="ENOSPC")
+        fault = OutputFault(offset=100_000, code=errno.errorcode[code])
         assert (outcome.exit_code, outcome.total_bytes, outcome.output_error) == (4, total, fault)
         chunk = await process.read_output(0, 200_000)
         assert (len(chunk.data), chunk.output_error) == (100_000, fault)
