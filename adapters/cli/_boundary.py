@@ -27,7 +27,8 @@ def run_to_exit(arguments: Sequence[str] | None) -> NoReturn:
     """Run the command line, and leave the program with its exit code."""
     try:
         code = _run(arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it was closed when the program started
+            sys.stdout.flush()
     except (StdoutClosedError, BrokenPipeError):
         _die_of(signal.SIGPIPE)
     except (click.Abort, KeyboardInterrupt):

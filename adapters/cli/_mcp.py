@@ -30,7 +30,7 @@ def mcp(ctx: click.Context, state: str | None, backend: str) -> None:
     \b
       claude mcp add lastword -- lastword mcp
     """
-    from ..mcp import NoWireError, taken_wire
+    from ..mcp import NoWireError, take_wire
 
     root = ctx.find_root()
     if state is None and root.get_parameter_source("state") is ParameterSource.COMMANDLINE:
@@ -39,10 +39,10 @@ def mcp(ctx: click.Context, state: str | None, backend: str) -> None:
     if state is not None and (not state or "\0" in state):
         raise click.UsageError("the state directory's name is empty, or no name")
     try:
-        with taken_wire() as wire:
-            _serve(wire, state, backend)
+        wire = take_wire()
     except NoWireError as error:
         raise CommandFailedError(str(error)) from None
+    _serve(wire, state, backend)
 
 
 def _serve(wire: Wire, state: str | None, backend: str) -> None:

@@ -1,7 +1,7 @@
 """An MCP server for agents: background jobs whose end is on every tool result until the client has confirmed it.
 
-    with taken_wire() as wire:
-        anyio.run(serve_client, wire)
+    wire = take_wire()
+    anyio.run(serve_client, wire)
 
 Needs the extra `mcp`.  The SDK is loaded when `serve_client` is looked up and not before (PEP 562), so that the wire
 can be taken first: what the import of others prints would be on it.
@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 from ._client_state import client_directory as client_directory
 from ._wire import NoWireError as NoWireError
 from ._wire import Wire as Wire
-from ._wire import taken_wire as taken_wire
+from ._wire import take_wire as take_wire
 
 if TYPE_CHECKING:
     from ._serving import explained as explained
     from ._serving import serve_client as serve_client
 
-__all__ = ["NoWireError", "Wire", "client_directory", "explained", "serve_client", "taken_wire"]
+__all__ = ["NoWireError", "Wire", "client_directory", "explained", "serve_client", "take_wire"]
 
 
 def __getattr__(name: str) -> object:

@@ -35,7 +35,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 async def serve_client(wire: Wire, state: str | os.PathLike[str] | None = None) -> None:
-    """Serve one client over `wire` (see `taken_wire`) until it leaves, or SIGINT, SIGTERM or SIGHUP comes.
+    """Serve one client over `wire` (see `take_wire`) until it leaves, or SIGINT, SIGTERM or SIGHUP comes.
 
     `state` is the state directory; None is the client's own (see `client_directory`).  Returns with every process
     stopped and its last word journaled.  To be called in the main thread, for its signals.

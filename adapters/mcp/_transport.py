@@ -89,6 +89,8 @@ async def _read(wire: Wire, accepted: MemoryObjectSendStream[SessionMessage | Ex
         piece = await wire.read()
         at_end = not piece
         for line in splitter.finish() if at_end else splitter.feed(piece):
+            if line is not None and line.isspace():
+                continue
             message = _refused_for_size() if line is None else _decoded(line)
             try:
                 if isinstance(message, _Refusal):

@@ -1,8 +1,8 @@
-"""The process's stdin and stdout as the wire: taken for the protocol alone, and given back at the end.
+"""The process's stdin and stdout as the wire: taken for the protocol alone, and for the rest of its life.
 
 Rules
-- While the block lasts, descriptor 0 reads as empty and descriptor 1 is stderr: what a library prints, or a child
-  inherits, never gets between two messages.
+- Descriptor 0 reads as empty from then on, and descriptor 1 is stderr: what a library prints, or a child inherits,
+  never gets between two messages, nor behind the last one.
 - The wire itself is on descriptors of its own, which no child inherits, and stays in the mode it came in: whoever
   shares it, a terminal for example, must not find it non-blocking.
 - Reading and writing can be cancelled at any moment.  (In a worker thread they could not: a server that is told to end
@@ -16,8 +16,7 @@ import fcntl
 import os
 import select
 import sys
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 
 import anyio
 import attrs
@@ -78,37 +77,24 @@ async def _ready(wait: Callable[[int], Awaitable[None]], descriptor: int) -> Non
         await checkpoint()  # a file, or /dev/null: it cannot be waited for, and need not be
 
 
-@contextmanager
-def taken_wire() -> Generator[Wire]:
-    """Take stdin and stdout.  Raises `NoWireError` where one is closed."""
+def take_wire() -> Wire:
+    """Take stdin and stdout, before anything else can write there.  Raises `NoWireError` where one is closed."""
     try:
         reads = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3)
         writes = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 3)
     except OSError:
         raise NoWireError("stdin or stdout is closed; a client speaks to this command over them") from None
-    _flush()
+    if sys.stdout is not None:
+        sys.stdout.flush()
     _divert(0)
     try:
         os.dup2(2, 1, inheritable=True)
     except OSError:
         _divert(1)  # there is no stderr either
-    try:
-        yield Wire(reads, writes)
-    finally:
-        _flush()
-        os.dup2(reads, 0, inheritable=True)
-        os.dup2(writes, 1, inheritable=True)
-        os.close(reads)
-        os.close(writes)
+    return Wire(reads, writes)
 
 
 def _divert(descriptor: int) -> None:
     nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     os.dup2(nowhere, descriptor, inheritable=True)
     os.close(nowhere)
-
-
-def _flush() -> None:
-    """What was printed before goes where stdout was then."""
-    if sys.stdout is not None:
-        sys.stdout.flush()

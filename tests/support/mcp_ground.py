@@ -159,12 +159,16 @@ class Raw:
 
     async def hello(self) -> None:
         """The handshake."""
+        await self.say_hello()
+        assert "result" in await self.receive("hello")
+
+    async def say_hello(self) -> None:
+        """The client's half of it."""
         info = {"name": "raw", "version": "1"}
         await self.send(
             request("hello", "initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=info),
             {"jsonrpc": "2.0", "method": "notifications/initialized"},
         )
-        assert "result" in await self.receive("hello")
 
     async def call(self, who: int | str, tool: str, **arguments: Any) -> Result:
         """A tool's result."""
