@@ -20,12 +20,17 @@ _COMMANDS = {
     "run": ("_run", "run"),
     "ps": ("_ps", "ps"),
     "logs": ("_logs", "logs"),
+    "send": ("_send", "send"),
+    "stop": ("_stop", "stop"),
+    "wait": ("_wait", "wait"),
     "events": ("_events", "events"),
     "pending": ("_pending", "pending"),
+    "ack": ("_ack", "ack"),
     "replay": ("_replay", "replay"),
     "verify": ("_verify", "verify"),
     "doctor": ("_doctor", "doctor"),
     "mcp": ("_mcp", "mcp"),
+    "serve": ("_serve", "serve"),
     "demo": ("_demo", "demo"),
 }
 

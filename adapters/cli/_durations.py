@@ -38,6 +38,14 @@ def duration_of(ctx: click.Context, param: click.Parameter, value: str | None) -
     return seconds
 
 
+def grace_of(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """An option's callback: seconds, 0 too."""
+    seconds = None if value is None else parse_duration(value)
+    if value is not None and seconds is None:
+        raise click.BadParameter("give a duration, from 0 on: 0, 1.5, 30s, 5m", ctx, param)
+    return seconds
+
+
 def moment_of(ctx: click.Context, param: click.Parameter, value: str | None) -> datetime | None:
     """An option's callback: an aware datetime."""
     if value is None:

@@ -30,7 +30,8 @@ class CommandFailedError(Exception):
         if isinstance(error, CommandFailedError):
             return error
         if isinstance(error, LastwordError):
-            return cls(str(error), code)
+            # Of an error with a code only the words: the code is for programs, and they have the exit code.
+            return cls(str(getattr(error, "message", error)), code)
         if isinstance(error, OSError) and error.errno is not None:
             return cls(f"the system refused ({errno.errorcode.get(error.errno, error.errno)}: {error.strerror})", code)
         return cls(

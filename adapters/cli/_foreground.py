@@ -11,6 +11,7 @@ Theory of operation
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 from collections import Counter
 from collections.abc import AsyncIterable
@@ -24,8 +25,8 @@ from ...notifier import LastwordError
 from ._errors import OURS, CommandFailedError, StdoutClosedError
 from ._exit import Ending, exit_code_of
 from ._input import pump_input
-from ._job import Job, Mode
-from ._job_here import start_here
+from ._job import Job, Mode, Stream
+from ._job_start import start_job
 from ._order import Order
 from ._outlet import Outlet
 from ._print import note
@@ -76,6 +77,7 @@ class _Foreground:
         self._ending: Ending | None = None
         self._error: Exception | None = None
         self._given_up: int | None = None
+        self._stdout_closed = False
         self._heard: Counter[int] = Counter()
         self._progress = Progress(shown=not quiet and terminal is None)
 
@@ -129,8 +131,10 @@ class _Foreground:
 
     async def _run(self, group: TaskGroup) -> int:
         size = None if self._terminal is None else self._terminal.size
-        stdout_closed = False
-        async with start_here(self._state, self._order, size=size) as job:
+        # In one stream their order is exact; that counts where both go to the same place, and else the place does.
+        split = size is None and not _is_same_file(1, 2)
+        streams: dict[Stream, int] = {"stdout": 1, "stderr": 2} if split else {"both": 1}
+        async with start_job(self._state, self._order, size, split=split) as job:
             self._job = job
             await self._resize()  # it may have changed meanwhile
             async with anyio.create_task_group() as side:
@@ -138,36 +142,48 @@ class _Foreground:
                 side.start_soon(self._progress.run)
                 if size is not None or self._order.stdin == "pipe":
                     side.start_soon(pump_input, 0, job)
-                try:
-                    await self._pump_output(job, Outlet(1))
-                except StdoutClosedError:
-                    stdout_closed = True
-                    await self._stop(job, "terminate")
+                async with anyio.create_task_group() as output:
+                    for stream, descriptor in streams.items():
+                        output.start_soon(self._pump_output, job, stream, Outlet(descriptor))
                 self._ending = await job.wait()
                 side.cancel_scope.cancel()
-            assert self._ending is not None  # noqa: S101 -- it was waited for
             await job.settle()
-        if stdout_closed and not self._heard:
+        if self._stdout_closed and not self._heard:
             raise StdoutClosedError
+        assert self._ending is not None  # noqa: S101 -- it was waited for
         return exit_code_of(self._ending)
 
     async def _watch_end(self, job: Job) -> None:
         self._ending = await job.wait()
 
-    async def _pump_output(self, job: Job, outlet: Outlet) -> None:
+    async def _pump_output(self, job: Job, stream: Stream, outlet: Outlet) -> None:
         cursor, ended = 0, False
         while not ended:
-            chunk = await job.read(cursor)
+            chunk = await job.read(cursor, stream)
             cursor, ended = chunk.next_cursor, chunk.ended
             self._progress.total = chunk.total
             if chunk.omitted is not None:
                 first, last = chunk.omitted
-                self._note(f"{last - first} bytes of output came faster than they were taken, and are not kept")
+                self._note(f"output came faster than it was taken: bytes {first} to {last} are not kept")
             if chunk.data:
-                self._progress.wrote(chunk.data)
-                await outlet.write(chunk.data)
+                self._progress.wrote(chunk.data, outlet.descriptor)
+                try:
+                    await outlet.write(chunk.data)
+                except StdoutClosedError:
+                    self._stdout_closed = self._stdout_closed or outlet.descriptor == 1
+                    if outlet.descriptor == 1:
+                        await self._stop(job, "terminate")
+                    return
 
     def _note(self, text: str) -> None:
         if not self._quiet:
             self._progress.clear()
             note(text)
+
+
+def _is_same_file(one: int, other: int) -> bool:
+    """Whether both descriptors are of the same terminal, pipe or file; of one that is closed nothing is known."""
+    try:
+        return os.path.samestat(os.fstat(one), os.fstat(other))
+    except OSError:
+        return True

@@ -8,6 +8,7 @@ from ._exit import Ending
 from ._logs import Chunk
 
 Mode: TypeAlias = Literal["interrupt", "terminate", "kill"]
+Stream: TypeAlias = Literal["both", "stdout", "stderr"]
 Size: TypeAlias = tuple[int, int]
 """Rows and columns."""
 
@@ -15,8 +16,8 @@ Size: TypeAlias = tuple[int, int]
 class Job(Protocol):
     """What the foreground does to a job.  All calls are checkpoints and can be cancelled."""
 
-    async def read(self, cursor: int) -> Chunk:
-        """What it has written at `cursor`, once there is some, or it has ended."""
+    async def read(self, cursor: int, stream: Stream) -> Chunk:
+        """What it has written to that stream at `cursor`, once there is some, or it has ended."""
         ...
 
     async def send(self, data: bytes) -> bool:

@@ -11,7 +11,7 @@ import anyio
 
 from ._errors import OURS, CommandFailedError
 from ._exit import Ending, spawn_code
-from ._job import Mode, Size
+from ._job import Mode, Size, Stream
 from ._logs import READ_BYTES, Chunk
 from ._order import Order
 
@@ -24,7 +24,7 @@ _BACKPRESSURE_SECONDS: Final = 0.02
 
 
 @asynccontextmanager
-async def start_here(state: Path, order: Order, *, size: Size | None) -> AsyncGenerator[JobHere]:
+async def start_here(state: Path, order: Order, *, size: Size | None, split: bool) -> AsyncGenerator[JobHere]:
     """Start it; the block's end is its end.
 
     Raises `CommandFailedError` where it cannot be started, with the exit code for it.
@@ -43,6 +43,7 @@ async def start_here(state: Path, order: Order, *, size: Size | None) -> AsyncGe
                 pty=False if size is None else TerminalSize(rows=size[0], cols=size[1]),
                 timeout=order.timeout,
                 survivors=order.survivors,
+                split_streams=split,
                 name=order.name,
             )
         except SpawnFailedError as error:
@@ -60,10 +61,10 @@ class JobHere:
         self._runtime = runtime
         self._process = process
 
-    async def read(self, cursor: int) -> Chunk:
+    async def read(self, cursor: int, stream: Stream) -> Chunk:
         """See `Job.read`."""
         while True:
-            chunk = await self._process.read_output(cursor, READ_BYTES)
+            chunk = await self._process.read_output(cursor, READ_BYTES, streams=stream)
             if chunk.data or chunk.gap or chunk.ended:
                 return chunk
             await self._process.wait_output(chunk.total)

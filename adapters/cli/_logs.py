@@ -42,19 +42,21 @@ class Chunk(Protocol):
 
 @click.command()
 @click.argument("job", shell_complete=complete_job)
+@click.option("-f", "--follow", is_flag=True, help="And then what it writes, to its end.")
 @click.option("--tail", type=click.IntRange(0), metavar="LINES", help="Only the last lines.")
 @click.option("--cursor", type=click.IntRange(0), metavar="BYTE", help="From that byte of its output on.")
 @click.option("--raw", is_flag=True, help="Its bytes as they are: colours, cursor movements, anything.")
 @json_option
 @state_option
-def logs(job: str, tail: int | None, cursor: int | None, raw: bool, as_json: bool, state: Path) -> None:
+def logs(job: str, follow: bool, tail: int | None, cursor: int | None, raw: bool, as_json: bool, state: Path) -> None:
     """Show what JOB (a handle, the beginning of one, or a name) has written and is kept.
 
-    Shown as the text that a terminal would have left, with nothing that yours would obey; --raw gives the bytes.  What
-    is not kept any more is told on stderr.  A handle that begins with a dash goes behind "--".
+    Shown as the text that a terminal would have left, with nothing that yours would obey, each line when it has ended;
+    --raw gives the bytes as they come.  What is not kept any more is told on stderr.  A handle that begins with a dash
+    goes behind "--".
 
     \b
-      lastword logs api --tail 20
+      lastword logs -f api --tail 20
       lastword logs --raw 3kX > build.log
       lastword logs --json --cursor 4096 -- -f3kX
     """
@@ -62,11 +64,19 @@ def logs(job: str, tail: int | None, cursor: int | None, raw: bool, as_json: boo
         raise click.UsageError("give --tail or --cursor, not both")
     from ._look import find_view, look
 
-    _, process = find_view(job, look(state))
+    view = look(state)
+    found, process = find_view(job, view)
     start = _tail_start(process, tail) if tail is not None else cursor or 0
     printer = Printer(raw=raw, as_json=as_json, write=_to_stdout)
-    for chunk in pieces(process, start):
-        printer.show(chunk)
+    if follow and not found.has_ended and view is not None and view.held:
+        import anyio
+
+        from ._logs_follow import follow_output
+
+        anyio.run(follow_output, state, process, start, printer)
+    else:
+        for chunk in pieces(process, start):
+            printer.show(chunk)
     printer.finish()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,8 +34,14 @@ def jobs_of(view: DirectoryView | None) -> list[JobInfo]:
     return [JobInfo.of_view(process, held=view.held) for process in view.processes]
 
 
+def find_jobs(words: Sequence[str], view: DirectoryView | None) -> list[JobInfo]:
+    """The jobs that the words mean, each once.  Raises `NoSuchProcessError`, `AmbiguousProcessError`."""
+    jobs = jobs_of(view)
+    return list({job.handle: job for job in (find_job(word, jobs) for word in words)}.values())
+
+
 def find_view(word: str, view: DirectoryView | None) -> tuple[JobInfo, ProcessView]:
-    """The job that `word` means, and its process.  Raises `CommandFailedError`."""
+    """The job that `word` means, and its process.  Raises as `find_jobs`."""
     jobs = jobs_of(view)
     found = find_job(word, jobs)
     assert view is not None  # noqa: S101 -- it has a job

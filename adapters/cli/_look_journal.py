@@ -12,17 +12,27 @@ if TYPE_CHECKING:
 JOURNAL = "journal.db"
 
 
-def journal_of(state: Path) -> Iterator[Record]:
-    """Every record of the directory's journal, in order; none where nothing has ever run."""
-    yield from records_in(state / JOURNAL) if (state / JOURNAL).exists() else ()
+def journal_of(state: Path, after: int = 0) -> Iterator[Record]:
+    """Every record of the directory's journal after that sequence; none where nothing has ever run."""
+    yield from records_in(state / JOURNAL, after) if (state / JOURNAL).exists() else ()
 
 
-def records_in(journal: Path) -> Iterator[Record]:
-    """Every record of that journal, in order."""
+def records_in(journal: Path, after: int = 0) -> Iterator[Record]:
+    """Every record of that journal after that sequence, in order."""
     from ...session.journal import open_reader
 
     with open_reader(journal) as reader:
-        yield from reader.records()
+        yield from reader.records(after)
+
+
+def last_sequence(state: Path) -> int:
+    """The place of the directory's last record; 0 where there is none."""
+    from ...session.journal import open_reader
+
+    if not (state / JOURNAL).exists():
+        return 0
+    with open_reader(state / JOURNAL) as reader:
+        return reader.last_seq
 
 
 def journal_path(wanted: Path | None, state: Path) -> Path:

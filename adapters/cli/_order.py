@@ -22,6 +22,9 @@ class Order:
     timeout: float | None
     survivors: Literal["stop", "keep"]
     tty: bool
+    size: tuple[int, int]
+    """Rows and columns of its terminal, if it gets one."""
+
     stdin: bytes | Literal["pipe"] | None = attrs.field(repr=False)
 
 
@@ -34,6 +37,7 @@ def order_of(
     timeout: float | None,
     survivors: Literal["stop", "keep"],
     tty: bool,
+    size: tuple[int, int],
     stdin: bytes | Literal["pipe"] | None,
 ) -> Order:
     """The order.  Raises `click.UsageError` for a variable that is none."""
@@ -56,5 +60,6 @@ def order_of(
         timeout=timeout,
         survivors=survivors,
         tty=tty,
+        size=size,
         stdin=stdin,
     )

@@ -45,7 +45,7 @@ def pending(as_json: bool, state: Path) -> None:
       lastword pending
       lastword pending --json | jq -r .process_handle
     """
-    found = look_for_pending(state)
+    found = ask_for_pending(state)
     if as_json:
         for each in found:
             print_json(each.to_json())
@@ -64,6 +64,34 @@ def pending(as_json: bool, state: Path) -> None:
                 for each in found
             ],
         )
+
+
+def ask_for_pending(state: Path) -> list[Waiting]:
+    """What its server says, which alone knows how often it has tried; else what the files say."""
+    from ..serve import NotServedError
+    from ._look import jobs_of, look
+    from ._served import ask
+
+    view = look(state)
+    if view is None or not view.held:
+        return look_for_pending(state)
+    try:
+        told = ask(state, lambda client: client.pending())
+    except NotServedError:
+        return look_for_pending(state)
+    names = {job.handle: job.name for job in jobs_of(view)}
+    return [
+        Waiting(
+            record_id=str(each.record_id),
+            kind=each.kind,
+            process_handle=each.process_handle,
+            name=names.get(each.process_handle, ""),
+            attempts=each.attempts,
+            status=each.status,
+            last_error=each.last_error,
+        )
+        for each in told
+    ]
 
 
 def look_for_pending(state: Path) -> list[Waiting]:

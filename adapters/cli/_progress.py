@@ -36,7 +36,6 @@ class Progress:
 
     def __init__(self, *, shown: bool) -> None:
         self._shown = shown and os.isatty(_STDERR) and os.environ.get("TERM", "dumb") != "dumb"
-        self._shares = os.isatty(1)
         self._began = self._quiet_since = time.monotonic()
         self._at_line_start = True
         self._drawn = False
@@ -56,9 +55,9 @@ class Progress:
         finally:
             self.clear()
 
-    def wrote(self, data: bytes) -> None:
-        """Before `data` goes to stdout: the line makes room, where it is the same terminal."""
-        if self._shares:
+    def wrote(self, data: bytes, descriptor: int) -> None:
+        """Before `data` goes there: the line makes room, where that is a terminal."""
+        if os.isatty(descriptor):
             self.clear()
             self._quiet_since = time.monotonic()
             self._at_line_start = data.endswith(b"\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import click
@@ -18,18 +19,29 @@ HEADINGS = ("HANDLE", "NAME", "PROGRAM", "STATE", "STARTED", "RAN", "OUTPUT")
 
 @click.command()
 @click.option("-a", "--all", "everything", is_flag=True, help="Also those that have ended.")
+@click.option("-w", "--watch", "again", is_flag=True, help="Show them as they change, until Ctrl-C.")
 @json_option
 @state_option
-def ps(everything: bool, as_json: bool, state: Path) -> None:
+def ps(everything: bool, again: bool, as_json: bool, state: Path) -> None:
     """Show the jobs that run; with -a also those that have ended and are still known.
 
     The directory is only looked at, whoever holds it.  The state "unsettled" is that of a job whose host has died: the
     next opening of the directory tells how it ended.
 
+    With --watch and --json, or in a pipe, a line is printed for each job whose state is another one.
+
     \b
       lastword ps -a
+      lastword ps --watch
       lastword ps --json | jq -r .handle
     """
+    if again:
+        import anyio
+
+        from ._watch import watch
+
+        anyio.run(partial(watch, state, everything=everything, as_json=as_json))
+        return
     from ._look import jobs_of, look
 
     jobs = shown(jobs_of(look(state)), everything=everything)

@@ -17,6 +17,7 @@ from ._state import state_option
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.option("-d", "--detach", is_flag=True, help="In the background; prints its handle.")
 @click.option("-t", "--tty", is_flag=True, help="With a terminal of its own, which yours is connected to.")
+@click.option("-i", "--input", "open_input", is_flag=True, help="With -d: its input stays open, for `send`.")
 @click.option("--name", default="", help="What you call it; commands take it for a handle.")
 @click.option("--cwd", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Its working directory.")
 @click.option("--timeout", callback=duration_of, metavar="TIME", help="Its lifetime: 90, 1.5s, 5m, 2h.")
@@ -35,6 +36,7 @@ from ._state import state_option
 def run(
     detach: bool,
     tty: bool,
+    open_input: bool,
     name: str,
     cwd: Path | None,
     timeout: float | None,
@@ -59,10 +61,14 @@ def run(
       lastword run -- make -j4 test
       lastword run --timeout 10m -- sh -c 'make && make install'
       lastword run -d --name api -e PORT=8000 -- ./api
+      lastword run -d --input --name bc -- bc
       lastword run --tty -- python3 -i
     """
     from ._order import order_of
+    from ._terminal import size_here
 
+    if open_input and not detach:
+        raise click.UsageError("--input goes with -d; in the foreground yours is its input")
     order = order_of(
         command,
         name=name,
@@ -71,8 +77,14 @@ def run(
         timeout=timeout,
         survivors=cast("Literal['stop', 'keep']", survivors),
         tty=tty,
-        stdin=input_here(),
+        size=size_here(),
+        stdin=("pipe" if open_input else None) if detach else input_here(),
     )
+    if detach:
+        from ._detach import run_detached
+
+        run_detached(order, state, as_json=as_json)
+        return
     from ._foreground import run_foreground
 
     raise click.exceptions.Exit(run_foreground(order, state, quiet=quiet))

@@ -35,11 +35,12 @@ class Terminal:
     @property
     def size(self) -> tuple[int, int]:
         """Rows and columns; of one that says 0, what a terminal has by default."""
-        try:
-            size = os.get_terminal_size(self._descriptor)
-        except OSError:
-            return 24, 80
-        return size.lines or 24, size.columns or 80
+        return _size_of(self._descriptor)
+
+
+def size_here() -> tuple[int, int]:
+    """The size of the terminal that standard input is; that of a usual one where it is none."""
+    return _size_of(0)
 
 
 def terminal_here() -> Terminal:
@@ -47,3 +48,11 @@ def terminal_here() -> Terminal:
     if not os.isatty(0) or not os.isatty(1):
         raise CommandFailedError("--tty needs a terminal on standard input and output; leave it out here", 125)
     return Terminal(0)
+
+
+def _size_of(descriptor: int) -> tuple[int, int]:
+    try:
+        size = os.get_terminal_size(descriptor)
+    except OSError:
+        return 24, 80
+    return size.lines or 24, size.columns or 80

@@ -22,7 +22,7 @@ from . import _schema as sql
 from ._faults import told
 from ._filesystem import misplaced
 from ._port import Record
-from ._rows import decode_count, decode_record, decode_session, text
+from ._rows import decode_count, decode_record, decode_sequence, decode_session, text
 
 # A bounded piece of memory, whatever the journal's length.
 _PAGE = 256
@@ -71,6 +71,13 @@ class JournalReader:
         with told(_DOING):
             session = decode_session(self._connection.execute(sql.SESSION).fetchmany(2))
         return None if session is None else session[0]
+
+    @property
+    def last_seq(self) -> int:
+        """The place of the last record; 0 where there is none."""
+        with told(_DOING):
+            (last,) = self._connection.execute(sql.TIP).fetchone()
+        return 0 if last is None else decode_sequence(last)
 
     def records(self, after: int = 0) -> Iterator[Record]:
         """Every record after that sequence, in order.  Raises `InvalidArgumentError` for what is no sequence."""

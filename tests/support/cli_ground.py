@@ -18,6 +18,9 @@ from types import TracebackType
 from typing import Any, Self
 
 import psutil
+from click.testing import CliRunner
+
+from lastword.adapters.cli import main
 
 COMMAND = (sys.executable, "-W", "error", "-m", "lastword")
 
@@ -51,11 +54,20 @@ class Ground:
             check=False,
         )
 
+    def here(self, *arguments: str) -> tuple[int, bytes, bytes]:
+        """The command in this process, for those that need no descriptor of their own: code, output, notes."""
+        with CliRunner().isolation(env=self.environment()) as (out, notes, _):
+            try:
+                main(arguments)
+            except SystemExit as end:
+                code = end.code
+            return code if isinstance(code, int) else 0, out.getvalue(), notes.getvalue()
+
     def out(self, *arguments: str) -> str:
-        """What a command that must succeed prints."""
-        done = self.run(*arguments)
-        assert (done.returncode, done.stderr) == (0, b""), done
-        return done.stdout.decode()
+        """What a command that must succeed prints; in this process."""
+        code, out, notes = self.here(*arguments)
+        assert (code, notes) == (0, b""), (code, out, notes)
+        return out.decode()
 
     def objects(self, *arguments: str) -> list[dict[str, Any]]:
         """What it prints with `--json`."""
@@ -70,7 +82,9 @@ class Ground:
             "stderr": pipe,
             "env": self.environment(),
         }
-        return subprocess.Popen([*COMMAND, *arguments], **settings | options)
+        make: Any = subprocess.Popen
+        started: subprocess.Popen[bytes] = make([*COMMAND, *arguments], **settings | options)
+        return started
 
     def on_terminal(self, *arguments: str, env: Mapping[str, str] | None = None) -> OnTerminal:
         """The command on a terminal of its own."""
@@ -105,7 +119,7 @@ class OnTerminal:
         begin, self._read_to = self._read_to, at + len(needle)
         return self.shown[begin : self._read_to]
 
-    def type(self, keys: bytes) -> None:
+    def press(self, keys: bytes) -> None:
         os.write(self.master, keys)
 
     def resize(self, rows: int, cols: int) -> None:

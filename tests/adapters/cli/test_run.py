@@ -43,6 +43,16 @@ def test_input_and_output_are_passed_through_as_bytes(ground: Ground) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, data, b"")
 
 
+def test_its_two_streams_are_ours_and_where_both_are_one_their_order_is_exact(ground: Ground) -> None:
+    script = "for i in 1 2 3 4 5 6 7 8; do echo out $i; echo err $i >&2; done"
+    done = ground.run("run", "--", "sh", "-c", script)
+    assert done.stdout.decode().splitlines() == [f"out {i}" for i in range(1, 9)]
+    assert done.stderr.decode().splitlines() == [f"err {i}" for i in range(1, 9)]
+    with ground.start("run", "--", "sh", "-c", script, stderr=subprocess.STDOUT) as command:
+        out, _ = command.communicate()
+    assert out.decode().splitlines() == [f"{which} {i}" for i in range(1, 9) for which in ("out", "err")]
+
+
 def test_it_has_our_environment_folder_and_name(ground: Ground, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     show = 'pwd; echo "$OURS $MORE"'
@@ -112,7 +122,7 @@ class TestOnATerminal:
         with ground.on_terminal("run", "--", "sh", "-c", READY) as terminal:
             pid = int(terminal.expect(b"\r\n").split()[-1])
             terminal.expect(b"of output, running")
-            terminal.type(b"\x03")
+            terminal.press(b"\x03")
             assert terminal.wait() == 128 + signal.SIGINT
             assert terminal.attributes() == terminal.before
             assert terminal.shown.endswith(b"\r\x1b[K")  # the line is gone
@@ -124,7 +134,7 @@ class TestOnATerminal:
         with ground.on_terminal("run", "--", "sh", "-c", deaf) as terminal:
             for answer in (b"ready", b"int", b"term"):
                 terminal.expect(answer)
-                terminal.type(b"\x03")
+                terminal.press(b"\x03")
             assert terminal.wait() == 128 + signal.SIGKILL
         assert [job["state"] for job in ground.objects("ps", "-a")] == ["killed"]
 

@@ -1,0 +1,34 @@
+"""Waiting for what comes next in a state directory: told by its server, or by looking again.
+
+A `lastword run` in the foreground serves nobody.  Beside it the files are looked at now and then, as `tail -f` does it;
+beside a server nothing is looked at before something was told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ..serve import Client
+
+LOOK_SECONDS: Final = 0.25
+
+
+@asynccontextmanager
+async def connected(state: Path) -> AsyncGenerator[Client | None]:
+    """A client for the time of a block; None where nobody serves the directory."""
+    from ..serve import NotServedError, connect
+
+    manager = connect(state)
+    try:
+        client = await manager.__aenter__()
+    except NotServedError:
+        yield None
+        return
+    try:
+        yield client
+    finally:
+        await manager.__aexit__(None, None, None)

@@ -1,0 +1,56 @@
+"""Talking to who serves the state directory, from a command that is not asynchronous itself."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from ._errors import CommandFailedError
+
+if TYPE_CHECKING:
+    from ..serve import Client
+
+T = TypeVar("T")
+
+IN_USE = (
+    "the state directory is in use by a program that does not serve it, such as a `lastword run` in the foreground; "
+    "wait for its end, or give another --state (`lastword serve` lets many share one)"
+)
+
+
+def ask(state: Path, question: Callable[[Client], Awaitable[T]]) -> T:
+    """What `question` makes of a client of the directory's server.
+
+    Raises `NotServedError` where nobody serves it; other errors leave as they are, bare.
+    """
+    import anyio
+
+    return anyio.run(partial(_ask, state, question))
+
+
+def ask_or_start(state: Path, question: Callable[[Client], Awaitable[T]]) -> T:
+    """As `ask`, of a server that is started where there is none."""
+    import anyio
+
+    return anyio.run(partial(_ask_or_start, state, question))
+
+
+async def _ask(state: Path, question: Callable[[Client], Awaitable[T]]) -> T:
+    from ..serve import connect
+
+    async with connect(state) as client:
+        return await question(client)
+
+
+async def _ask_or_start(state: Path, question: Callable[[Client], Awaitable[T]]) -> T:
+    from ..serve import ServeStartError, connect_or_start
+
+    try:
+        async with connect_or_start(state) as client:
+            return await question(client)
+    except ServeStartError as error:
+        if error.code == "directory_in_use":
+            raise CommandFailedError(IN_USE) from None
+        raise

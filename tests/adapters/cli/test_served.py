@@ -1,0 +1,149 @@
+"""Jobs in the background, and whatever else goes through the directory's server."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Generator
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+from cli_ground import Ground, gone
+
+READY = "echo ready $$; exec sleep 600"
+
+
+@pytest.fixture(autouse=True)
+def no_server_left(ground: Ground) -> Generator[None]:
+    """Whatever server the test has started is ended."""
+    yield
+    if (ground.state / "serve.sock").exists():
+        ground.out("serve", "--stop", "--force")
+
+
+def lines(stream: IO[bytes] | None) -> IO[bytes]:
+    assert stream is not None
+    return stream
+
+
+def next_object(stream: IO[bytes] | None) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(lines(stream).readline())
+    return found
+
+
+def test_a_job_in_the_background_is_followed_waited_for_told_and_acknowledged(ground: Ground, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    script = 'echo begun; while [ ! -e "$0" ]; do sleep 0.05; done; echo over; exit 4'
+    handle = ground.out("run", "-d", "--name", "api", "--", "sh", "-c", script, str(gate)).strip()
+    (job,) = ground.objects("ps")
+    assert (job["handle"], job["name"], job["state"], job["backgrounded"]) == (handle, "api", "running", True)
+    with (
+        ground.start("logs", "-f", "api") as log,
+        ground.start("ps", "--watch", "--json", "-a") as table,
+        ground.start("events", "-f", "--json") as events,
+        ground.start("wait", "api") as waiting,
+    ):
+        assert lines(log.stdout).readline() == b"begun\n"
+        assert next_object(table.stdout)["state"] == "running"
+        assert next_object(events.stdout)["event"]["type"] == "ProcessBackgrounded"
+        gate.touch()
+        assert waiting.wait(30) == 4
+        assert lines(waiting.stdout).read().decode() == f"{handle}\tapi\texited 4\n"
+        assert lines(log.stdout).read() == b"over\n"
+        assert log.wait(30) == 0  # its end is the end
+        assert next_object(table.stdout)["state"] == "exited"
+        assert next_object(events.stdout)["event"]["type"] == "ProcessCompleted"
+        for command in (table, events):
+            command.send_signal(signal.SIGINT)
+            assert command.wait(30) == -signal.SIGINT
+            assert lines(command.stderr).read() in {b"", b"\n"}
+    (waits,) = ground.objects("pending")
+    assert (waits["name"], waits["status"]) == ("api", "unacknowledged")
+    assert ground.out("ack", "api").strip() == handle
+    assert ground.out("pending") == ""
+    assert ground.here("ack", "--all") == (0, b"", b"lastword: there is nothing to acknowledge\n")
+
+
+def test_jobs_are_stopped_together_and_what_outlives_an_interrupt_is_told(ground: Ground) -> None:
+    deaf = "trap '' INT; echo ready; while :; do sleep 0.05; done"
+    handles = [
+        ground.out("run", "-d", "--name", name, "--", "sh", "-c", script).strip()
+        for name, script in (("plain", READY), ("deaf", deaf))
+    ]
+    assert ground.here("wait", "--timeout", "0.1", "plain")[0] == 124
+    assert ground.here("stop", "-m", "interrupt", "-t", "0.5", "plain", "deaf") == (
+        1,
+        f"{handles[0]}\tplain\tinterrupted\n".encode(),
+        b"lastword: 1 of them still runs\n",
+    )
+    assert ground.here("wait", "--any", "plain", "deaf")[0] == 128 + signal.SIGINT
+    code, _, notes = ground.here("serve", "--stop")
+    assert (code, notes.count(b"\n")) == (1, 1)
+    assert ground.out("stop", "-m", "kill", "deaf") == f"{handles[1]}\tdeaf\tkilled\n"
+    assert ground.out("serve", "--stop") == ""
+
+
+def test_a_foreground_run_goes_through_the_server_and_ends_with_its_command(ground: Ground) -> None:
+    ground.out("run", "-d", "--", "sleep", "600")
+    done = ground.run("run", "--", "sh", "-c", "echo out; exit 5")
+    assert (done.returncode, done.stdout, done.stderr) == (5, b"out\n", b"")
+    assert ground.run("run", "--", "no-such-program").returncode == 127
+    assert ground.out("pending") == ""
+    with ground.start("run", "--name", "left", "--", "sh", "-c", READY) as command:
+        pid = int(lines(command.stdout).readline().split()[1])
+        command.kill()
+        command.wait()
+        gone(pid)
+    assert ground.here("wait", "left")[0] == 128 + signal.SIGTERM
+
+
+def test_what_cannot_be_started_in_the_background_says_so_with_the_shells_code(ground: Ground) -> None:
+    for program, code in (("no-such-program", 127), ("/etc/passwd", 126)):
+        done = ground.here("run", "-d", "--", program)
+        assert (done[0], done[1], done[2].count(b"\n")) == (code, b"", 1)
+
+
+def test_a_server_on_a_terminal_ends_with_ctrl_c_and_its_jobs_with_it(ground: Ground) -> None:
+    with ground.on_terminal("serve") as terminal:
+        terminal.expect(b"ready")
+        handle = ground.out("run", "-d", "--", "sh", "-c", READY).strip()
+        assert b"in use" in ground.here("serve")[2]
+        terminal.press(b"\x03")
+        assert terminal.wait() == 0
+    (job,) = ground.objects("ps", "-a")
+    assert (job["handle"], job["state"], job["reason"]) == (handle, "terminated", "runner_shutdown")
+    # With nobody there its notice is acknowledged all the same: by an opening of one's own.
+    assert ground.out("ack", "--all").strip() == handle
+    assert ground.out("pending") == ""
+
+
+def test_without_a_server_there_is_nobody_to_ask(ground: Ground) -> None:
+    assert ground.run("run", "--name", "done", "true").returncode == 0
+    for command in ("stop", "wait"):
+        assert ground.out(command, "done").endswith("\tdone\texited 0\n")
+    for line in (("serve", "--stop"), ("stop", "other"), ("wait", "other"), ("send", "done", "text")):
+        code, out, notes = ground.here(*line)
+        assert (code, out, notes.count(b"\n")) == (1, b"", 1), notes
+
+
+def test_beside_a_foreground_run_its_output_and_events_are_followed_by_looking(ground: Ground, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    script = 'echo begun; while [ ! -e "$0" ]; do sleep 0.05; done; echo over'
+    with ground.start("run", "--name", "here", "--", "sh", "-c", script, str(gate), stdout=subprocess.PIPE) as command:
+        assert lines(command.stdout).readline() == b"begun\n"
+        with (
+            ground.start("logs", "-f", "here") as log,
+            ground.start("events", "-f") as events,
+            ground.start("ps", "--watch") as table,
+        ):
+            assert lines(log.stdout).readline() == b"begun\n"
+            assert lines(events.stdout).readline().endswith(b"  here  started\n")
+            assert b"\trunning\t" in lines(table.stdout).readline()
+            gate.touch()
+            assert lines(log.stdout).read() == b"over\n"
+            assert b"completed: exited 0" in lines(events.stdout).read()  # and ends, for nobody is left
+            assert (log.wait(30), events.wait(30), command.wait(30)) == (0, 0, 0)
+            table.send_signal(signal.SIGINT)
+            assert table.wait(30) == -signal.SIGINT
