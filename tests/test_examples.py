@@ -39,6 +39,17 @@ def test_agent_loop_works_on_and_is_told(tmp_path: Path) -> None:
     assert lines[-1] == "-- its output: all tests passed"
 
 
+def test_an_mcp_client_is_told_over_a_killed_server(tmp_path: Path) -> None:
+    lines = run_python(str(EXAMPLES / "mcp_client.py"), cwd=tmp_path).splitlines()
+    assert [line for line in lines if "told" in line] == [
+        "   told: exited, exit code 0",
+        "   told: exited, exit code 3",
+        "   told: lost_on_restore, exit code None",
+    ]
+    assert "   hello from a job" in lines
+    assert lines[-1] == "-- nothing is owed any more: True"
+
+
 @pytest.mark.checkout
 def test_the_readme_example_runs_as_it_is_and_is_about_ten_lines(tmp_path: Path) -> None:
     (snippet,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)

@@ -15,6 +15,7 @@ import pytest
 from cases_ground import gone, running
 from mcp import MCPError
 from mcp_ground import (
+    GENERATIONS,
     Result,
     background,
     call,
@@ -250,6 +251,7 @@ async def test_no_line_kills_it(tmp_path: Path, other_backend: str) -> None:
     assert "Traceback" not in (tmp_path / "stderr").read_text()
 
 
+@pytest.mark.prove
 async def test_a_cancelled_request_is_not_answered_and_its_process_goes_on(tmp_path: Path, other_backend: str) -> None:
     async with raw(tmp_path, other_backend, "--state", tmp_path / "state") as server:
         await server.hello()
@@ -270,21 +272,29 @@ async def test_a_cancelled_request_is_not_answered_and_its_process_goes_on(tmp_p
 # --- what it refuses
 
 
+HELD = "another server has this client's state directory; end it, or give this one a directory of its own with --state"
+
+
 async def test_where_another_server_has_the_directory_the_client_is_told_so(tmp_path: Path, other_backend: str) -> None:
+    async with (
+        lastword.open_runtime(tmp_path / "state"),
+        raw(tmp_path, other_backend, "--state", tmp_path / "state") as server,
+    ):
+        await server.say_hello()
+        assert (await server.receive("hello"))["error"]["message"] == HELD
+        assert await server.process.wait() == 1
+    assert (tmp_path / "stderr").read_text() == f"lastword: {HELD}\n"
+
+
+@pytest.mark.prove
+async def test_the_sdks_client_is_told_so_too_by_whichever_generation_it_asks(
+    tmp_path: Path, other_backend: str
+) -> None:
     async with lastword.open_runtime(tmp_path / "state"):
-        refusal = pytest.RaisesExc(MCPError, match="^another server has this client's state directory; end it, or give")
-        with pytest.RaisesGroup(refusal, flatten_subgroups=True):
-            async with over_stdio(tmp_path, other_backend, "--state", tmp_path / "state"):
-                pytest.fail("it is connected")
-        async with raw(tmp_path, other_backend, "--state", tmp_path / "state") as server:
-            await server.send(request("hello", "initialize"))
-            assert "another server has" in (await server.receive("hello"))["error"]["message"]
-            assert await server.process.wait() == 1
-    said = (tmp_path / "stderr").read_text().splitlines()
-    assert said[0] == said[1]
-    assert said[0].startswith("lastword: another server has this client's state directory; end it, or give this one")
-    assert len(said) == 2
-    assert str(tmp_path) not in said[0]
+        for generation in GENERATIONS:
+            with pytest.RaisesGroup(pytest.RaisesExc(MCPError, match=HELD), flatten_subgroups=True):
+                async with over_stdio(tmp_path, other_backend, "--state", tmp_path / "state", generation=generation):
+                    pytest.fail("it is connected")
 
 
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
@@ -302,6 +312,7 @@ def test_without_a_wire_it_says_so(tmp_path: Path, closed: str) -> None:
     assert done.stderr == "lastword: stdin or stdout is closed; a client speaks to this command over them\n"
 
 
+@pytest.mark.prove
 async def test_a_wire_that_cannot_be_waited_for_is_read_and_written_all_the_same(
     tmp_path: Path, other_backend: str
 ) -> None:
