@@ -18,7 +18,7 @@ import attrs
 from ..notifier import Owner
 from ._errors import InvalidCommandError
 from ._limits import Limits, ResourceLimits, TerminalSize
-from .launch import LaunchSpec, Survivors, Wishes
+from .launch import Input, LaunchSpec, Survivors, Wishes
 
 Command = str | Sequence[str]
 EnvPolicy = Literal["minimal", "inherit", "none"]
@@ -62,8 +62,8 @@ class Order:
     on_output_limit: OnOutputLimit
     wishes: Wishes
 
-    def spec(self, output_path: Path) -> LaunchSpec:
-        """What the launcher is given."""
+    def spec(self, output_path: Path, given: Input | None) -> LaunchSpec:
+        """What the launcher is given; `given` is what it reads from while it runs, if anything."""
         return LaunchSpec(
             argv=self.argv,
             env=self.env,
@@ -75,6 +75,7 @@ class Order:
             output_limit=self.output_limit,
             rotate=self.on_output_limit == "rotate",
             split_streams=self.wishes.split_streams,
+            input=given,
         )
 
 
@@ -109,6 +110,8 @@ def judge_order(
     _kind("pty", pty, (bool, TerminalSize), "must be a bool or a TerminalSize")
     if split_streams and pty is not False:
         raise InvalidCommandError("split_streams", "a terminal has one stream for both; leave pty or split_streams out")
+    if pty is not False and stdin is not None and stdin != "pipe":
+        raise InvalidCommandError("stdin", "a process with a terminal reads what is typed; use send_input")
     _kind("resources", resources, (ResourceLimits, NoneType), "must be ResourceLimits or None")
     _kind("origin_execution_id", origin_execution_id, (UUID, NoneType), "must be a UUID or None")
     if origin_execution_id is not None and not origin_execution_id.int:
@@ -130,7 +133,10 @@ def judge_order(
         output_limit=_output_limit(output_limit, limits),
         on_output_limit=on_output_limit,
         wishes=Wishes(
-            pty=pty is not False, input_pipe=stdin == "pipe", split_streams=split_streams, resources=resources
+            terminal=TerminalSize() if pty is True else pty or None,
+            input_pipe=stdin == "pipe" and pty is False,
+            split_streams=split_streams,
+            resources=resources,
         ),
     )
 

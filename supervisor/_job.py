@@ -35,7 +35,7 @@ from ._teller import Teller
 from ._timers import Timer
 from ._waits import Waits
 from ._works import Works
-from .launch import Child, Report, StopMode
+from .launch import Child, Input, Report, StopMode
 from .output import OutputChunk, SpoolState, read_ring
 
 
@@ -44,13 +44,22 @@ class Job:
     """Implements `Listener` for its child; `Process` is its public face."""
 
     def __init__(
-        self, works: Works, record: ProcessRecord, reservation: Reservation, on_ended: Callable[[Job], None]
+        self,
+        works: Works,
+        record: ProcessRecord,
+        reservation: Reservation,
+        on_ended: Callable[[Job], None],
+        given: Input | None = None,
     ) -> None:
-        """For a fresh record, or for one that has ended (restored); `on_ended` is called after the last word."""
+        """For a fresh record, or for one that has ended (restored); `on_ended` is called after the last word.
+
+        `given` is what it reads from while it runs, if anything; owned.
+        """
         self._works = works
         self._teller = Teller(works, record)
         self._reservation = reservation
         self._on_ended = on_ended
+        self._input = given
         self._child: Child | None = None
         self._report: Report | None = None
         self._verdict: Verdict | None = None  # what it will be, whatever the keeper reports
@@ -96,6 +105,11 @@ class Job:
         return SpoolState() if self._child is None else self._child.spool
 
     @property
+    def input(self) -> Input | None:
+        """What it reads from while it runs; None where it was given all that there is."""
+        return self._input
+
+    @property
     def has_ended(self) -> bool:
         """Whether its last word is durable."""
         return self.record.outcome is not None
@@ -138,6 +152,12 @@ class Job:
             self._starting = None
         self._check_kept()
 
+    async def wait_launched(self) -> None:
+        """Until it runs, or never will.  A checkpoint."""
+        self._works.refuse_fork()
+        await self._waits.launched.wait()
+        self._check_kept()
+
     async def wait_tried(self) -> None:
         """Until its last word was tried to be stored, with success or without."""
         await self._waits.tried.wait()
@@ -145,6 +165,9 @@ class Job:
     def adopt(self, child: Child) -> bool:
         """It was spawned; False where nobody holds it any more, and it is let go."""
         self._child = child
+        if self._input is not None:
+            self._input.release()
+            self._input.on_end = child.end_input
         if self._waits.abandoned:
             child.abandon()
         return not self._waits.abandoned
@@ -185,9 +208,7 @@ class Job:
 
     async def background(self) -> None:
         """Tell, once, that nobody waits for it any more."""
-        self._works.refuse_fork()
-        await self._waits.launched.wait()
-        self._check_kept()
+        await self.wait_launched()
         if not self.record.backgrounded and not self._settled and self.record.state is ProcessState.RUNNING:
             self._teller.tell_backgrounded()
         await self._teller.flush()
@@ -275,6 +296,8 @@ class Job:
         self._waits.abandon()
         if self._child is not None:
             self._child.abandon()
+        if self._input is not None:
+            self._input.close()
         if self._starting is not None:
             self._starting.abandon()
 
@@ -333,6 +356,8 @@ class Job:
             self._verdict = verdict
             if self._timeout is not None:
                 self._timeout.cancel()
+            if self._input is not None:
+                self._input.close()
             self._works.tasks.start(self._conclude)
 
     async def _conclude(self) -> None:

@@ -9,6 +9,9 @@ import attrs
 
 from ._errors import ErrorCode, SupervisorError
 
+MAX_CELLS = 65535
+"""The most rows or columns that a terminal can have: its size has 16 bits for each."""
+
 # What the system's own calls take (64 bits); nothing real is larger.
 _LARGEST = 2**63 - 1
 
@@ -78,8 +81,8 @@ class Limits:
 class TerminalSize:
     """A terminal's size in character cells."""
 
-    rows: int = attrs.field(default=24, validator=_count(1, 65535))
-    cols: int = attrs.field(default=80, validator=_count(1, 65535))
+    rows: int = attrs.field(default=24, validator=_count(1, MAX_CELLS))
+    cols: int = attrs.field(default=80, validator=_count(1, MAX_CELLS))
 
 
 @final

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, cast, final
 from uuid import UUID
 
 from anyio.lowlevel import checkpoint
@@ -12,7 +12,8 @@ from anyio.lowlevel import checkpoint
 from ..notifier import Owner, ProcessState
 from ._command import is_seconds
 from ._errors import ErrorCode, StdinClosedError, SupervisorError
-from .launch import StopMode
+from ._limits import MAX_CELLS, TerminalSize
+from .launch import StopMode, TerminalInput
 from .output import OutputChunk, Streams, awaits_rest
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 # What one read takes unless it is told otherwise: about what a model can take in one answer.
 DEFAULT_READ_BYTES = 32 * 1024
+
+_NO_INPUT = 'it takes no input while it runs; give all of it to start as stdin=bytes, or start it with stdin="pipe"'
 
 
 @final
@@ -165,18 +168,46 @@ class Process:
         return OutputFollower(self, cursor, streams)
 
     async def send_input(self, data: bytes) -> None:
-        """Write to its stdin.  Raises `StdinClosedError`: this process was started without a pipe for input."""
-        await checkpoint()
-        raise StdinClosedError("it was started without a pipe for input; give all of it to start as stdin=bytes")
+        """Send `data` to its pipe for input (`stdin="pipe"`), or type it into its terminal (`pty=`).  A checkpoint.
+
+        `data` is taken whole or not at all, in the order of the calls, and never mixed with another's.  It does not
+        wait for the process to read: what the system has no room for yet waits here.  What waits when the process
+        ends, or closes its input itself, is dropped without a word.
+
+        Cancelled, or raised: nothing was taken (but see `StdinClosedError`).  Raises `InputBackpressureError` where
+        more than `Limits.pending_input_bytes` would wait; `StdinClosedError` where it takes no input (any more), of
+        which it tells only now if it was the process that closed it; `SupervisorError` (invalid_arguments) for what is
+        no bytes, and for a line that the terminal would cut: of more than 4,095 bytes, in canonical mode.
+        """
+        taken = _bytes(data)
+        await self._job.wait_launched()
+        if self._job.input is None:
+            raise StdinClosedError("it has ended" if self._job.has_ended else _NO_INPUT)
+        self._job.input.send(taken)
 
     async def close_input(self) -> None:
-        """End its input.  It has none that is open, so this does nothing.  A checkpoint."""
-        await checkpoint()
+        """End its input: it reads end of file once it has read all that was sent.  A checkpoint.
+
+        On a terminal, where there is no such end, the character for it is typed (Ctrl-D; twice behind an unfinished
+        line): a program that reads on is not stopped by it.  Does nothing where no input is open (any more).
+        Cancelled: nothing was done.
+        """
+        await self._job.wait_launched()
+        if self._job.input is not None:
+            self._job.input.end()
 
     async def resize(self, rows: int, cols: int) -> None:
-        """Change its terminal's size.  Raises `SupervisorError` (pty_unavailable): it has no terminal."""
-        await checkpoint()
-        raise SupervisorError(ErrorCode.PTY_UNAVAILABLE, "it was started without a terminal")
+        """Change its terminal's size, in character cells; its foreground processes get SIGWINCH.  A checkpoint.
+
+        Cancelled: nothing was done.  Raises `SupervisorError`: invalid_arguments; pty_unavailable where it was started
+        without a terminal, or has ended.
+        """
+        _count("rows", rows, 1, MAX_CELLS)
+        _count("cols", cols, 1, MAX_CELLS)
+        await self._job.wait_launched()
+        if not isinstance(self._job.input, TerminalInput):
+            raise SupervisorError(ErrorCode.PTY_UNAVAILABLE, "it was started without a terminal; start it with pty=")
+        self._job.input.resize(TerminalSize(rows=rows, cols=cols))
 
 
 @final
@@ -221,6 +252,12 @@ def _check_mode(mode: object) -> None:
         raise SupervisorError(ErrorCode.INVALID_ARGUMENTS, "mode must be a StopMode")
 
 
-def _count(name: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 1 << 63:
-        raise SupervisorError(ErrorCode.INVALID_ARGUMENTS, f"{name} must be an integer, at least {least}, of 64 bits")
+def _bytes(value: object) -> bytes:
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise SupervisorError(ErrorCode.INVALID_ARGUMENTS, "data must be bytes")
+    return bytes(cast("bytes", value))
+
+
+def _count(name: str, value: object, least: int, most: int = (1 << 63) - 1) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise SupervisorError(ErrorCode.INVALID_ARGUMENTS, f"{name} must be an integer from {least} to {most}")

@@ -20,14 +20,17 @@ logger = logging.getLogger(__name__)
 
 
 class Reactor:
-    """Calls back when descriptors are readable; the callbacks run in `run()`'s task and must not wait."""
+    """Calls back when descriptors are ready; the callbacks run in `run()`'s task and must not wait."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
 
-    def add(self, descriptor: int, callback: Callable[[], None]) -> None:
-        """Call `callback` whenever `descriptor` is readable (level-triggered), until it is removed."""
-        self._selector.register(descriptor, selectors.EVENT_READ, callback)
+    def add(self, descriptor: int, callback: Callable[[], None], *, writable: bool = False) -> None:
+        """Call `callback` whenever `descriptor` is readable (or `writable`; level-triggered), until it is removed.
+
+        Raises OSError where the system can watch no more.
+        """
+        self._selector.register(descriptor, selectors.EVENT_WRITE if writable else selectors.EVENT_READ, callback)
 
     def remove(self, descriptor: int) -> None:
         """Forget `descriptor`; must come before it is closed.  Idempotent."""

@@ -21,6 +21,7 @@ from ..notifier._first import first_of
 from ._admission import Reservation
 from ._command import Command, EnvPolicy, HasOwner, OnOutputLimit, Order, judge_order, owner_of
 from ._errors import ErrorCode, ProcessNotFoundError, QuotaExceededError, SupervisorError
+from ._intake import open_input
 from ._job import Job
 from ._limits import Containment, Limits, ResourceLimits, TerminalSize
 from ._outbox import StoreOutbox
@@ -29,7 +30,7 @@ from ._process import Process
 from ._record import ProcessRecord
 from ._registry import Registry
 from ._works import Works
-from .launch import Survivors
+from .launch import Input, Survivors
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +92,10 @@ class Supervisor:
         - `origin_execution_id`: what asked for it; None mints one.
         - `env_policy`: which of the host's variables it gets: "minimal" (PATH HOME USER LANG LC_* TERM TMPDIR TZ),
           "inherit" (all) or "none"; `env` is added to them.
-        - `stdin`: None reads as end of file at once; bytes are all there is to read.
+        - `stdin`: None reads as end of file at once; bytes are all there is to read; "pipe" reads what `send_input`
+          is given, until `close_input`.
+        - `pty`: a terminal instead of pipes, of that size (True: 24 rows of 80 columns): for input and all output, and
+          the process's controlling one.
         - `timeout`: its lifetime in seconds; then it is stopped, and has timed out.
         - `background`: it is told as Backgrounded, not as Started.
         - `survivors`: what becomes of processes that it leaves behind: "stop" or "keep" (until a later stop, or the
@@ -134,7 +138,13 @@ class Supervisor:
         self._works.launcher.refuse(order.wishes)
         await checkpoint()
         self._check_open()
-        job = self._admit(order)
+        given = open_input(self._works, order)
+        try:
+            job = self._admit(order, given)
+        except BaseException:
+            if given is not None:
+                given.close()
+            raise
         process = self._registry.process_of(job)  # now: it may have ended, and be evicted, before it is handed over
         await job.run(order)
         return process
@@ -218,7 +228,7 @@ class Supervisor:
 
     # --- admission ----------------------------------------------------------------------------------------------------
 
-    def _admit(self, order: Order) -> Job:
+    def _admit(self, order: Order, given: Input | None) -> Job:
         reservation = self._reserve(order)
         base = self._new_id()
         record = ProcessRecord(
@@ -231,7 +241,7 @@ class Supervisor:
             created_at=self._works.clock.now(),
             split_streams=order.wishes.split_streams,
         )
-        job = Job(self._works, record, reservation, self._registry.note_ended)
+        job = Job(self._works, record, reservation, self._registry.note_ended, given)
         self._registry.add(job)
         return job
 

@@ -6,6 +6,8 @@ from ._choice import launcher_of as launcher_of
 from ._choice import strongest_launcher as strongest_launcher
 from ._contained import ContainedLauncher as ContainedLauncher
 from ._group import GroupLauncher as GroupLauncher
+from ._input import Input as Input
+from ._input import open_pipe as open_pipe
 from ._lack import LackCode as LackCode
 from ._launcher import Child as Child
 from ._launcher import ExitStatus as ExitStatus
@@ -21,6 +23,8 @@ from ._machine import MachineFacts as MachineFacts
 from ._old_shims import wait_for_old_shims as wait_for_old_shims
 from ._site import LauncherFactory as LauncherFactory
 from ._site import LaunchSite as LaunchSite
+from ._terminal import TerminalInput as TerminalInput
+from ._terminal import open_terminal as open_terminal
 from ._tiers import Diagnosis as Diagnosis
 from ._tiers import TierDiagnosis as TierDiagnosis
 from ._tiers import doctor as doctor

@@ -145,6 +145,10 @@ class ContainedChild:
             self._armed = total
             self._line.send(messages.ARM, total)
 
+    def end_input(self) -> None:
+        """See `Child.end_input`."""
+        self._line.send(messages.END_INPUT)
+
     def stop(self, mode: StopMode, grace: float) -> bool:
         """Order a stop; see `Child.stop`.  Whether it came before the leader's end only the report tells."""
         self._read_all()  # its end may have been told by now

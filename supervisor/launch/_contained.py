@@ -21,18 +21,16 @@ from typing import Any, Final, final
 
 import anyio
 
-from .._errors import ErrorCode, SupervisorError
 from .._limits import Containment
 from ..shim import _exec
 from ..shim import _messages as messages
 from ..shim._cgroup import JobCgroup, remove_tree
-from ..shim._exec import Spec
-from ..shim._proc import umask_of_self
 from ._child import ContainedChild
 from ._failure import keeper_failure, setup_failure
+from ._job_spec import job_spec
 from ._launcher import Child, LaunchSpec, Listener, Wishes
 from ._site import GROUP_PREFIX, KEEPERS_LOCK, LaunchSite
-from ._stdin import open_stdin
+from ._stdin import stdin_of
 from ._zygote import Zygote
 
 logger = logging.getLogger(__name__)
@@ -47,13 +45,6 @@ _PATIENCE_SECONDS: Final = 1.0
 
 # What has not become a zygote by then will not.
 _BIRTH_SECONDS: Final = 10.0
-
-_RESOURCES: Final = {
-    "open_files": "RLIMIT_NOFILE",
-    "cpu_seconds": "RLIMIT_CPU",
-    "address_space": "RLIMIT_AS",
-    "core": "RLIMIT_CORE",
-}
 
 
 @final
@@ -75,15 +66,7 @@ class ContainedLauncher:
         return Containment.SUBREAPER if self._cgroup is None else Containment.CGROUP
 
     def refuse(self, wishes: Wishes) -> None:
-        """Refuse what comes with a later version: a terminal, a pipe for input."""
-        if wishes.pty:
-            raise SupervisorError(
-                ErrorCode.PTY_UNAVAILABLE, "this launcher gives no terminal; leave pty out to run with pipes"
-            )
-        if wishes.input_pipe:
-            raise SupervisorError(
-                ErrorCode.INVALID_ARGUMENTS, "this launcher gives no pipe for input; pass all of it as stdin=bytes"
-            )
+        """Nothing is refused: whatever a job can be given, a shim can give it."""
 
     async def launch(self, spec: LaunchSpec, listener: Listener) -> Child:
         """Spawn; see `Launcher.launch`.  Cancelled, the job is ended by its shim."""
@@ -137,13 +120,20 @@ class ContainedLauncher:
         with contextlib.ExitStack() as stack:
             cwd = _base_folder(spec)
             stack.callback(os.close, cwd)
-            stdin = open_stdin(spec.stdin)
+            stdin = stdin_of(spec)
             stack.callback(os.close, stdin)
-            message = messages.encode(messages.START, child.job, self._job_spec(spec, child.job).values())
+            cgroup = None if self._cgroup is None else f"{self._cgroup}/{child.job}"
+            message = messages.encode(
+                messages.START, child.job, job_spec(spec, cgroup, durable=not self._site.temporary).values()
+            )
+            descriptors = [theirs.fileno(), cwd, stdin]
+            if spec.input is not None and (held := spec.input.hold()) is not None:
+                stack.callback(os.close, held)
+                descriptors.append(held)
             while True:
                 zygote = self._living_zygote()
                 try:
-                    await zygote.request(child.job, message, (theirs.fileno(), cwd, stdin))
+                    await zygote.request(child.job, message, descriptors)
                 except BrokenPipeError:
                     # It had died before it was asked, so nothing has come of it: the next one is.
                     if not zygote.ready:
@@ -188,27 +178,6 @@ class ContainedLauncher:
             yield
         finally:
             waiting[-1].cancel()
-
-    def _job_spec(self, spec: LaunchSpec, job: int) -> Spec:
-        given = spec.resources
-        umask = given.umask
-        return Spec(
-            argv=tuple(map(os.fsencode, spec.argv)),
-            env=tuple((os.fsencode(name), os.fsencode(value)) for name, value in spec.env.items()),
-            cwd=None if spec.cwd is None else os.fsencode(spec.cwd),
-            umask=umask_of_self() if umask is None else umask,
-            limits=tuple(
-                (limit, value) for name, limit in _RESOURCES.items() if (value := getattr(given, name)) is not None
-            ),
-            nice=given.nice,
-            keep=spec.survivors == "keep",
-            output_path=str(spec.output_path),
-            output_limit=spec.output_limit,
-            rotate=spec.rotate,
-            cgroup=None if self._cgroup is None else f"{self._cgroup}/{job}",
-            durable=not self._site.temporary,
-            split=spec.split_streams,
-        )
 
     # --- told by the zygote and the children --------------------------------------------------------------------------
 

@@ -19,12 +19,14 @@ from typing import final
 from .._errors import ErrorCode, SupervisorError
 from .._limits import Containment, ResourceLimits
 from ..shim._drain import close_all, open_pipes
-from ._failure import launch_failure
+from ._failure import keeper_failure, launch_failure
 from ._group_child import GroupChild
+from ._group_terminal import spawn_interpreter, wait_executed
+from ._job_spec import job_spec
 from ._launcher import Child, LaunchFailedError, LaunchSpec, Listener, Wishes
 from ._leader import Leader
 from ._site import LaunchSite
-from ._stdin import open_stdin
+from ._stdin import stdin_of
 
 
 @final
@@ -43,16 +45,7 @@ class GroupLauncher:
         return Containment.PROCESS_GROUP
 
     def refuse(self, wishes: Wishes) -> None:
-        """Refuse what this tier cannot do (yet): a terminal, a pipe for input, resource limits."""
-        if wishes.pty:
-            raise SupervisorError(
-                ErrorCode.PTY_UNAVAILABLE, "this launcher gives no terminal; leave pty out to run with pipes"
-            )
-        if wishes.input_pipe:
-            raise SupervisorError(
-                ErrorCode.INVALID_ARGUMENTS,
-                "this launcher gives no pipe for input; pass all of it as stdin=bytes",
-            )
+        """Refuse what this tier cannot do: resource limits."""
         given = wishes.resources
         # The umask is set between vfork and exec.  Limits would need code there, or would come after the program has
         # begun: neither is right, so they are refused rather than nearly done.
@@ -63,10 +56,12 @@ class GroupLauncher:
             )
 
     async def launch(self, spec: LaunchSpec, listener: Listener) -> Child:
-        """Spawn; see `Launcher.launch`.  It does not wait for anything: spawning takes under a millisecond."""
+        """Spawn; see `Launcher.launch`.  Without a terminal nothing is waited for: it takes under a millisecond."""
         try:
-            stdin = open_stdin(spec.stdin)
+            stdin = stdin_of(spec)
             try:
+                if spec.terminal is not None:
+                    return await self._spawn_on_terminal(spec, stdin, listener)
                 return self._spawn(spec, stdin, listener)
             finally:
                 os.close(stdin)
@@ -85,21 +80,46 @@ class GroupLauncher:
                 leader = _spawn_leader(spec, stdin, writing)
             finally:
                 close_all(writing)  # the job's alone from here on: its last holder's end is the end of output
+            return self._keep(leader, reading, spec, listener)
+        except BaseException:
+            close_all(reading)
+            raise
+
+    async def _spawn_on_terminal(self, spec: LaunchSpec, master: int, listener: Listener) -> Child:
+        reading = os.dup(master)
+        try:
             try:
-                return GroupChild(
-                    leader,
-                    reading,
-                    spec,
-                    listener,
-                    reactor=self._reactor,
-                    timers=self._timers,
-                    buffer=self._buffer,
-                )
+                pid, told = spawn_interpreter(job_spec(spec, None, durable=True))
+            except OSError as error:
+                raise keeper_failure(error.errno) from None
+            try:
+                leader = _lead(pid)
+            except BaseException:
+                os.close(told)
+                raise
+            try:
+                await wait_executed(told)
             except BaseException:
                 leader.destroy()
                 raise
+            return self._keep(leader, (reading,), spec, listener)
         except BaseException:
-            close_all(reading)
+            os.close(reading)
+            raise
+
+    def _keep(self, leader: Leader, reading: tuple[int, ...], spec: LaunchSpec, listener: Listener) -> Child:
+        try:
+            return GroupChild(
+                leader,
+                reading,
+                spec,
+                listener,
+                reactor=self._reactor,
+                timers=self._timers,
+                buffer=self._buffer,
+            )
+        except BaseException:
+            leader.destroy()
             raise
 
 
@@ -117,10 +137,14 @@ def _spawn_leader(spec: LaunchSpec, stdin: int, outputs: tuple[int, int]) -> Lea
     )
     # Popen is done: it must neither reap nor warn that it has not.
     popen.returncode = 0
+    return _lead(popen.pid)
+
+
+def _lead(pid: int) -> Leader:
     try:
-        return Leader(popen.pid)
+        return Leader(pid)
     except BaseException:
         # No descriptor left to watch it with.  It is our unreaped child, so the number is still its own.
-        os.killpg(popen.pid, signal.SIGKILL)
-        os.waitpid(popen.pid, 0)
+        os.killpg(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
         raise

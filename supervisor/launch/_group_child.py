@@ -17,6 +17,7 @@ from ..output import SpoolState
 from ..shim._facts import Facts
 from ..shim._keeper import Keeper
 from ..shim._ring import RingWriter
+from ..shim._terminal import Terminal
 from ._launcher import LaunchSpec, Listener, Report, StopMode
 from ._leader import Leader
 from ._reports import report_of
@@ -32,8 +33,9 @@ class GroupTree:
     look_again_seconds = _SWEEP_SECONDS
     refused: int | None = None
 
-    def __init__(self, leader: Leader) -> None:
+    def __init__(self, leader: Leader, terminal: Terminal | None = None) -> None:
         self._leader = leader
+        self._terminal = terminal
 
     @property
     def ended(self) -> bool:
@@ -55,11 +57,14 @@ class GroupTree:
 
     def may_answer(self, number: int) -> bool:
         """Whether the leader could live through `number`."""
+        if number == signal.SIGINT and self._terminal is not None and self._terminal.serves_others(self._leader.pid):
+            return True
         return self._leader.may_answer(number)
 
     def interrupt(self) -> None:
-        """SIGINT to the group."""
-        self._leader.signal_group(signal.SIGINT)
+        """SIGINT to the terminal's foreground group, or to the leader's."""
+        if self._terminal is None or not self._terminal.interrupt():
+            self._leader.signal_group(signal.SIGINT)
 
     def signal(self, number: int) -> None:
         """`number` to the group."""
@@ -84,14 +89,18 @@ class GroupChild:
         timers: Timers,
         buffer: memoryview,
     ) -> None:
-        """Watch `leader` and its `pipes`, and own all from here on; `buffer` may serve every job of one loop."""
+        """Watch `leader` and its `pipes` (or its terminal's host side), and own all from here on.
+
+        `buffer` may serve every job of one loop.
+        """
         self._leader = leader
         self._listener = listener
         self._reactor = reactor
         self._ring = RingWriter(
             os.fspath(spec.output_path), spec.output_limit, rotate=spec.rotate, split=spec.split_streams
         )
-        self._tree = GroupTree(leader)
+        terminal = None if spec.terminal is None else Terminal(pipes[0], spec.terminal)
+        self._tree = GroupTree(leader, terminal)
         self._keeper = Keeper(
             self._tree,
             pipes,
@@ -101,6 +110,7 @@ class GroupChild:
             descriptors=reactor,
             timers=timers,
             buffer=buffer,
+            terminal=terminal,
         )
         if leader.descriptor is None:
             timers.call_after(0, self._on_exit)
@@ -131,6 +141,9 @@ class GroupChild:
 
     def arm(self, total: int) -> None:
         """Nothing: `grew` is told whenever it did."""
+
+    def end_input(self) -> None:
+        """Nothing: nobody else holds it."""
 
     def stop(self, mode: StopMode, grace: float) -> bool:
         """Carry out a stop order; see `Child.stop`."""

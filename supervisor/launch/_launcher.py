@@ -23,8 +23,10 @@ from typing import Literal, Protocol, final
 import attrs
 
 from .._errors import SpawnFailureKind
-from .._limits import Containment, ResourceLimits
+from .._limits import Containment, ResourceLimits, TerminalSize
 from ..output import SpoolState
+from ._input import Input
+from ._terminal import TerminalInput
 
 Survivors = Literal["stop", "keep"]
 
@@ -47,8 +49,9 @@ class StopMode(Enum):
 class LaunchSpec:
     """One job, ready to be spawned.  Nothing of it is shown by `repr`.
 
-    Of its output the last `output_limit` bytes are kept, or the first where it does not `rotate`; `split_streams`:
-    it is kept which of them are stdout's and which stderr's.
+    It reads `stdin`, or from `input` where there is one; a terminal is its output, too.  Of its output the last
+    `output_limit` bytes are kept, or the first where it does not `rotate`; `split_streams`: it is kept which of them
+    are stdout's and which stderr's.
     """
 
     argv: tuple[str, ...] = attrs.field(repr=False)
@@ -61,15 +64,21 @@ class LaunchSpec:
     output_limit: int
     rotate: bool = True
     split_streams: bool = False
+    input: Input | None = attrs.field(default=None, repr=False)
+
+    @property
+    def terminal(self) -> str | None:
+        """The path of the terminal that it is to have, if any."""
+        return self.input.path if isinstance(self.input, TerminalInput) else None
 
 
 @final
 @attrs.frozen(kw_only=True)
 class Wishes:
     """What `start` is asked for beyond running a program; a launcher refuses what it cannot give before anything is
-    admitted."""
+    admitted.  `terminal` is the size of the one that it is to have."""
 
-    pty: bool
+    terminal: TerminalSize | None
     input_pipe: bool
     split_streams: bool
     resources: ResourceLimits | None
@@ -148,6 +157,10 @@ class Child(Protocol):
 
     def arm(self, total: int) -> None:
         """Have `Listener.grew` told, once, when there are more than `total` bytes; the lowest that was asked counts."""
+        ...
+
+    def end_input(self) -> None:
+        """The host has let go of the job's input: whoever else holds it open lets go, and the job reads end of file."""
         ...
 
     def stop(self, mode: StopMode, grace: float) -> bool:

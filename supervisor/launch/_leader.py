@@ -55,6 +55,11 @@ class Leader:
         self._exact = self._watch is not None and self._watch.can_signal_group()
 
     @property
+    def pid(self) -> int:
+        """Its number, and its group's."""
+        return self._pid
+
+    @property
     def descriptor(self) -> int | None:
         """What to wait for; None where it has ended already."""
         return None if self._watch is None else self._watch.fileno()

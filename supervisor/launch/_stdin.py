@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import tempfile
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._launcher import LaunchSpec
+
+
+def stdin_of(spec: LaunchSpec) -> int:
+    """A descriptor for what the job reads: of its input, or of the bytes that are all there.  The caller closes it.
+
+    Raises OSError, also where the job was given up meanwhile and has no input any more.
+    """
+    if spec.input is None:
+        return open_stdin(spec.stdin)
+    if spec.input.given is None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    return os.dup(spec.input.given)
 
 
 def open_stdin(data: bytes | None) -> int:

@@ -116,6 +116,10 @@ class Drain:
             self._descriptors.remove(pipe)
             os.close(pipe)
 
+    def _end(self, pipe: int) -> None:
+        """Nothing more will come by it."""
+        self._close(pipe)
+
     def _read(self, pipe: int, stream: int) -> int:
         """Read once; the count, 0 at end of file, -1 where nothing is there now."""
         try:
@@ -125,7 +129,7 @@ class Drain:
         except OSError:
             count = 0
         if count == 0:
-            self._close(pipe)
+            self._end(pipe)
         else:
             self._ring.append(self._buffer[:count], stream)  # which drops it once it is sealed
         return count

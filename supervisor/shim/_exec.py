@@ -8,10 +8,13 @@ signals last, since a shim ignores what a job may send it, and what is ignored s
 from __future__ import annotations
 
 import errno
+import fcntl
 import marshal
 import os
 import resource
 import signal
+import sys
+import termios
 
 TYPE_CHECKING = False  # `typing` would cost the zygote's start
 if TYPE_CHECKING:
@@ -59,6 +62,7 @@ class Spec:
         "output_path",
         "rotate",
         "split",
+        "terminal",
         "umask",
     )
 
@@ -77,8 +81,10 @@ class Spec:
         cgroup: str | None,
         durable: bool = True,
         split: bool = False,
+        terminal: str | None = None,
     ) -> None:
-        """`durable`: the folder outlives the host.  `split`: stdout and stderr are kept apart.
+        """`durable`: the folder outlives the host.  `split`: stdout and stderr are kept apart.  `terminal`: the path of
+        the one that it is to have.
 
         `cwd` is taken from the host's own; `limits` are names of resources (such as "RLIMIT_CORE") and values.
         """
@@ -95,6 +101,7 @@ class Spec:
         self.cgroup = cgroup
         self.durable = durable
         self.split = split
+        self.terminal = terminal
 
     def values(self) -> tuple[Any, ...]:
         """The arguments that make it again."""
@@ -112,6 +119,7 @@ class Spec:
             self.cgroup,
             self.durable,
             self.split,
+            self.terminal,
         )
 
 
@@ -141,7 +149,7 @@ class SpawnError(Exception):
 def spawn(spec: Spec, cgroup: JobCgroup | None, cwd: int, stdin: int, outputs: tuple[int, int]) -> int:
     """Execute the program in a child; the pid of the job's leader, which runs its program by now.
 
-    `outputs`: what its stdout and its stderr are.
+    `outputs`: what its stdout and its stderr are.  Where it has a terminal its streams are that.
 
     Raises `SpawnError`; what was begun then has ended, and is reaped.  Raises OSError where not even that was begun.
     """
@@ -166,21 +174,39 @@ def spawn(spec: Spec, cgroup: JobCgroup | None, cwd: int, stdin: int, outputs: t
     return pid
 
 
+def become_told(telling: int) -> NoReturn:
+    """Become the job that standard input describes, with a terminal; this process leads a session of its own already.
+
+    For a host that may not fork, and has started a fresh interpreter in its own working directory.
+    """
+    os.set_inheritable(telling, False)
+    told = b""
+    while piece := os.read(0, 1 << 20):
+        told += piece
+    _become(Spec(*marshal.loads(told)), None, None, -1, (-1, -1), telling)  # noqa: S302 -- written by our own other half
+
+
 def _become(
-    spec: Spec, cgroup: JobCgroup | None, cwd: int, stdin: int, outputs: tuple[int, int], telling: int
+    spec: Spec, cgroup: JobCgroup | None, cwd: int | None, stdin: int, outputs: tuple[int, int], telling: int
 ) -> NoReturn:
+    """`cwd`: where the job's own is counted from; None: from that of this process, which leads a session, too."""
     step, number, found = CGROUP, 0, False
     starved = marshal.dumps(Failure(LIMITS, errno.ENOMEM, False).values())  # now: later there may be no room for it
     try:
         if cgroup is not None:
             cgroup.join()
         step = SESSION
-        os.setsid()
+        if cwd is not None:
+            os.setsid()
         step = STREAMS
+        if spec.terminal is not None:
+            stdin = _open_terminal(spec.terminal)
+            outputs = stdin, stdin
         for target, source in enumerate((stdin, *outputs)):
             os.dup2(source, target)
         step = CWD
-        os.fchdir(cwd)
+        if cwd is not None:
+            os.fchdir(cwd)
         if spec.cwd is not None:
             os.chdir(spec.cwd)
         step = UMASK
@@ -211,6 +237,14 @@ def _become(
         os.write(telling, starved)
     finally:
         os._exit(127)
+
+
+def _open_terminal(path: str) -> int:
+    """Open it, the controlling one from here on: of a session without one, which this process must lead."""
+    terminal = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    if sys.platform != "linux":  # where having opened it is enough
+        fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+    return terminal
 
 
 class _NotExecutedError(Exception):

@@ -27,6 +27,7 @@ from enum import Enum
 
 from ._drain import Drain
 from ._facts import Facts
+from ._terminal import TerminalDrain
 
 TYPE_CHECKING = False  # `typing` would cost the zygote's start
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from ._ports import Descriptors, Listener, Timer, Timers, Tree
     from ._ring import RingWriter
+    from ._terminal import Terminal
 
 INTERRUPT, TERMINATE, STOP_KILL = "interrupt", "terminate", "kill"
 """The modes of a stop; the values of `StopMode`."""
@@ -73,8 +75,12 @@ class Keeper:
         descriptors: Descriptors,
         timers: Timers,
         buffer: memoryview,
+        terminal: Terminal | None = None,
     ) -> None:
-        """Own `pipes` (see `Drain`) from here on; `keep`: survivors of a leader that ends by itself are kept."""
+        """Own `pipes` (see `Drain`) from here on; `keep`: survivors of a leader that ends by itself are kept.
+
+        `terminal`: the only pipe is that, and no pipe.
+        """
         self._tree = tree
         self._ring = ring
         self._listener = listener
@@ -96,7 +102,11 @@ class Keeper:
         self._end_at = 0.0
         self._timer: Timer | None = None
         self._drain_end: Timer | None = None
-        self._drain = Drain(pipes, ring, descriptors, buffer, self._on_output)
+        self._drain = (
+            Drain(pipes, ring, descriptors, buffer, self._on_output)
+            if terminal is None
+            else TerminalDrain(terminal, ring, descriptors, buffer, self._on_output)
+        )
 
     # --- what is asked ------------------------------------------------------------------------------------------------
 

@@ -1,13 +1,15 @@
 """What host, zygote and shims say to each other: tuples of plain values, one to a message.
 
     host -> zygote   CONFIGURE lock, folder, control group    once, first; see `Zygote`
-                     START job, values of `Spec`              a shim is forked; with its socket, its cwd and stdin
+                     START job, values of `Spec`              a shim is forked; with its socket, its cwd, and stdin
+                                                              or its terminal's host side; and what is to
+                                                              be held open of its input, if anything
                      KILL job                                 its shim does not answer: SIGKILL
                      LEAVE                                    the host lives on and needs it no more; the last one
     zygote -> host   READY errno                              it was configured, or (not 0) could not be: it leaves
                      REFUSED job, errno                       no shim could be forked
                      GONE job, proven                         its shim has ended; what it left is swept
-    host -> shim     STOP mode, grace      ARM total      SEAL
+    host -> shim     STOP mode, grace      ARM total      SEAL      END_INPUT
     shim -> host     STARTED shim's pid    FAILED step, errno, found
                      GREW total, fault     once there is more output than was armed
                      ENDED facts, total, base, fault          STUCK errno          EMPTIED
@@ -35,14 +37,14 @@ if TYPE_CHECKING:
 
 CONFIGURE, START, KILL, LEAVE = "configure", "start", "kill", "leave"
 READY, REFUSED, GONE = "ready", "refused", "gone"
-STOP, ARM, SEAL = "stop", "arm", "seal"
+STOP, ARM, SEAL, END_INPUT = "stop", "arm", "seal", "end_input"
 STARTED, FAILED, GREW, ENDED, STUCK, EMPTIED = "started", "failed", "grew", "ended", "stuck", "emptied"
 FAULT = "fault"
 
 # A message of the kernel's default socket buffer (212,992 bytes) would fit; this leaves room for what else waits there.
 INLINE_BYTES = 64 * 1024
 
-# START carries four (the job's socket, cwd, stdin, a memory file).
+# START carries five (the job's socket, cwd, stdin, its input's other end, a memory file).
 _MOST_DESCRIPTORS = 8
 
 

@@ -27,6 +27,7 @@ from ._facts import Facts
 from ._keeper import Keeper
 from ._loop import Loop
 from ._ring import RingWriter
+from ._terminal import Terminal
 from ._tree import SubreaperTree
 
 # include/uapi/linux/prctl.h
@@ -53,12 +54,15 @@ def prepare(name: bytes) -> None:
     _prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-def run(spec: Spec, channel: socket.socket, host: int, cwd: int, stdin: int) -> None:
-    """Own the job that `spec` describes until nothing of it is left; `host` is the host's pidfd."""
+def run(spec: Spec, channel: socket.socket, host: int, cwd: int, stdin: int, held: list[int]) -> None:
+    """Own the job that `spec` describes until nothing of it is left; `host` is the host's pidfd.
+
+    `held` is what keeps its input open until it is ended, should the host die before.
+    """
     os.setsid()  # every signal is ignored already: the zygote ignores them
     try:
         prepare(b"lastword-shim")
-        shim = Shim(spec, channel, host)
+        shim = Shim(spec, channel, host, held)
     except OSError as error:
         messages.send(
             channel, messages.encode(messages.FAILED, *Failure("resources", error.errno or 0, False).values())
@@ -76,8 +80,9 @@ def run(spec: Spec, channel: socket.socket, host: int, cwd: int, stdin: int) -> 
 class Shim:
     """One job's keeper, its descriptors, and its line to the host; the keeper's `Listener`."""
 
-    def __init__(self, spec: Spec, channel: socket.socket, host: int) -> None:
+    def __init__(self, spec: Spec, channel: socket.socket, host: int, held: list[int]) -> None:
         self._spec = spec
+        self._held = held
         self._channel = channel
         self._host = host
         self._cgroup = None if spec.cgroup is None else JobCgroup(spec.cgroup)
@@ -98,14 +103,21 @@ class Shim:
         channel.setblocking(False)
         if not self._is_wanted():
             return False
+        terminal: Terminal | None = None
         try:
-            reading, writing = open_pipes(split=self._spec.split)
+            if self._spec.terminal is None:
+                reading, writing = open_pipes(split=self._spec.split)
+            else:
+                reading, writing = (os.dup(stdin),), (-1, -1)
+                os.set_blocking(reading[0], False)
+                terminal = Terminal(reading[0], self._spec.terminal)
             try:
                 if self._cgroup is not None:
                     self._cgroup.create()
                 leader = spawn(self._spec, self._cgroup, cwd, stdin, writing)
             finally:
-                close_all(writing)  # the job's alone from here on: its last holder's end is the end of output
+                if terminal is None:
+                    close_all(writing)  # the job's alone from here on: its last holder's end is the end of output
                 os.close(cwd)
                 os.close(stdin)
         except SpawnError as error:
@@ -114,7 +126,7 @@ class Shim:
         except OSError as error:
             self._refuse(Failure("resources", error.errno or 0, False))
             return False
-        self._tree = SubreaperTree(leader, self._cgroup, self._on_leader_end)
+        self._tree = SubreaperTree(leader, self._cgroup, self._on_leader_end, terminal)
         self._keeper = Keeper(
             self._tree,
             reading,
@@ -124,6 +136,7 @@ class Shim:
             descriptors=self._loop,
             timers=self._loop,
             buffer=_BUFFER,
+            terminal=terminal,
         )
         self._spec.argv, self._spec.env = (), ()  # not needed any more, and not ours to keep
         self._tell(messages.STARTED, os.getpid())
@@ -198,6 +211,8 @@ class Shim:
             case (messages.ARM, total):
                 self._armed = total
                 self._answer()
+            case (messages.END_INPUT,):
+                self._end_input()
             case (messages.SEAL,):
                 self._keeper.give_up()
             case _:
@@ -235,6 +250,7 @@ class Shim:
     def ended(self, facts: Facts) -> None:
         """See `Listener.ended`."""
         self._unnoted = False
+        self._end_input()
         if not facts.keeps:
             self._remove_cgroup()
         self._tell(messages.ENDED, facts.values(), self._ring.total, self._ring.base, self._ring.fault)
@@ -256,6 +272,10 @@ class Shim:
         if self._armed is not None and self._ring.total > self._armed:
             self._armed = None
             self._tell(messages.GREW, self._ring.total, self._ring.fault)
+
+    def _end_input(self) -> None:
+        while self._held:
+            os.close(self._held.pop())
 
     def _refuse(self, failure: Failure) -> None:
         self._remove_cgroup()

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ._cgroup import JobCgroup
+    from ._terminal import Terminal
 
 # Each generation costs a descriptor while the ones below it are signalled; whoever is deeper is left to SIGKILL.
 _DEPTH = 100
@@ -45,8 +46,15 @@ class SubreaperTree:
     look_again_seconds = 0.02
     """How often who is left is looked for although no child has ended: a process may leave a dead parent unseen."""
 
-    def __init__(self, leader: int, cgroup: JobCgroup | None, on_leader_end: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        leader: int,
+        cgroup: JobCgroup | None,
+        on_leader_end: Callable[[int], None],
+        terminal: Terminal | None = None,
+    ) -> None:
         """Hold `leader`, a child; `on_leader_end` is called with its wait status, once, as soon as it is reaped."""
+        self._terminal = terminal
         self._leader = leader
         self._cgroup = cgroup
         self._on_leader_end = on_leader_end
@@ -94,11 +102,14 @@ class SubreaperTree:
 
     def may_answer(self, number: int) -> bool:
         """Whether the leader, as it is now, could live through `number` and exit with a code of its own."""
+        if number == signal.SIGINT and self._terminal is not None and self._terminal.serves_others(self._leader):
+            return True
         return number != signal.SIGKILL and _proc.handles(self._leader, number)
 
     def interrupt(self) -> None:
-        """SIGINT to the leader's group, as by Ctrl-C.  Raises OSError."""
-        self._signal_group(signal.SIGINT)
+        """SIGINT as by Ctrl-C: to the terminal's foreground group, or to the leader's.  Raises OSError."""
+        if self._terminal is None or not self._terminal.interrupt():
+            self._signal_group(signal.SIGINT)
 
     def signal(self, number: int) -> None:
         """Send `number` to everybody.  Raises OSError where the leader lives and may not be signalled.

@@ -180,8 +180,8 @@ class Zygote:
             try:
                 for descriptor in (*self._loop.descriptors, self._channel.fileno()):
                     os.close(descriptor)
-                channel, cwd, stdin = descriptors
-                _shim.run(spec, socket.socket(fileno=channel), self._host, cwd, stdin)
+                channel, cwd, stdin, *held = descriptors
+                _shim.run(spec, socket.socket(fileno=channel), self._host, cwd, stdin, held)
             except BaseException:
                 os._exit(1)
             os._exit(0)

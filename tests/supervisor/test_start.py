@@ -27,7 +27,6 @@ from lastword.supervisor import (
     SpawnFailedError,
     Supervisor,
     SupervisorError,
-    TerminalSize,
     open_supervisor,
 )
 from lastword.supervisor._record import ProcessRecord
@@ -232,9 +231,6 @@ async def test_wrong_arguments_name_their_field_and_leave_no_record(arguments: d
 @pytest.mark.parametrize(
     ("wish", "code"),
     [
-        ({"pty": True}, ErrorCode.PTY_UNAVAILABLE),
-        ({"pty": TerminalSize(rows=10, cols=20)}, ErrorCode.PTY_UNAVAILABLE),
-        ({"stdin": "pipe"}, ErrorCode.INVALID_ARGUMENTS),
         ({"resources": ResourceLimits(open_files=10)}, ErrorCode.PROCESS_SETUP_FAILED),
         ({"resources": ResourceLimits(nice=5, umask=0)}, ErrorCode.PROCESS_SETUP_FAILED),
     ],

@@ -1,0 +1,158 @@
+"""A terminal for one job, as the host holds it: its size, and what is typed.
+
+Theory of operation
+- It is opened before anything is admitted, so that where none can be had nothing is recorded; its size is set before
+  the program is executed.  The job opens the other side by its path, in a session of its own, which makes it the
+  controlling terminal; its output is read from a copy of the host's side, by the job's keeper.
+- What is typed goes through the line discipline, as from a keyboard.  In canonical mode, the usual one, the system
+  keeps 4,095 bytes of a line and throws the rest away without a word: such a line is refused.
+- There is no end of file on a terminal, only a character (VEOF, Ctrl-D) that ends a read: at the start of a line the
+  read has nothing, which programs take for the end.  Behind an unfinished line it is typed twice: the first one hands
+  over the line.
+
+Rules
+- What a mode decides is decided when `send` is called.  Whether a line is unfinished is known from what was sent here.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import select
+import sys
+import termios
+from typing import Any, Final, final
+
+from .._errors import ErrorCode, SupervisorError
+from .._limits import TerminalSize
+from .._reactor import Reactor
+from ._input import ENDED, Input
+
+MAX_LINE_BYTES: Final = 4095 if sys.platform == "linux" else 1023
+"""Of a line in canonical mode, without what ends it."""
+
+_LFLAG, _IFLAG, _CHARACTERS = 3, 0, 6  # of what tcgetattr gives
+
+_DISABLED: Final = (b"\0", b"\xff")  # _POSIX_VDISABLE: of Linux, of BSD
+
+
+@final
+class TerminalInput(Input):
+    """What is typed into a terminal that one job is to have, and the terminal's size."""
+
+    __slots__ = ("_line", "_typed", "path")
+
+    def __init__(self, reactor: Reactor, master: int, path: str, limit: int) -> None:
+        """Own `master`, the host's side; `path` is the job's."""
+        super().__init__(reactor, master, os.dup(master), limit)
+        self.path: str = path
+        """What the job is to open."""
+        self._line = 0  # bytes of an unfinished line
+        self._typed = False  # the end of input
+
+    def hold(self) -> int | None:
+        """None: the job's keeper has the host's side open for as long as the job lives."""
+        return None
+
+    def resize(self, size: TerminalSize) -> None:
+        """Change its size; the foreground process group gets SIGWINCH.  Raises `SupervisorError`."""
+        if self._writing is None:
+            raise SupervisorError(ErrorCode.PTY_UNAVAILABLE, "the process has ended, and its terminal with it")
+        termios.tcsetwinsize(self._writing, (size.rows, size.cols))
+
+    def _check(self, data: bytes) -> None:
+        if self._lengths(data)[0] > MAX_LINE_BYTES:
+            raise SupervisorError(
+                ErrorCode.INVALID_ARGUMENTS,
+                f"a line of more than {MAX_LINE_BYTES} bytes, which a terminal in canonical mode would cut; nothing "
+                "was taken: send shorter lines, have the program turn that mode off (`stty raw`), or use a pipe",
+            )
+
+    def _accept(self, data: bytes) -> None:
+        _, self._line = self._lengths(data)
+        super()._accept(data)
+
+    def _lengths(self, data: bytes) -> tuple[int, int]:
+        """Of the longest line that there is with `data`, and of the unfinished one that it leaves."""
+        mode = self._mode()
+        if mode is None or not mode.canonical:
+            return 0, 0
+        lines = re.split(b"[%s]" % re.escape(mode.line_ends), data)
+        lengths = [len(line) for line in lines]
+        lengths[0] += self._line
+        return max(lengths), lengths[-1]
+
+    def _finish(self) -> None:
+        """Type what a program takes for the end, once; the terminal itself is there for as long as the job."""
+        if not self._typed:
+            self._typed = True
+            if end := self._end_of_file():
+                super()._accept(end)
+                self._flush()  # which comes back here
+                return
+        self._close(ENDED)
+
+    def _is_left(self) -> bool:
+        if self._writing is None:
+            return True
+        poll = select.poll()
+        poll.register(self._writing, 0)  # a hang-up is always told: nobody has the other side open
+        return bool(poll.poll(0))
+
+    def _end_of_file(self) -> bytes:
+        mode = self._mode()
+        if mode is None or mode.end_of_file is None:
+            return b""
+        return mode.end_of_file * (2 if mode.canonical and self._line else 1)
+
+    def _mode(self) -> _Mode | None:
+        if self._writing is None:
+            return None
+        try:
+            return _Mode(termios.tcgetattr(self._writing))
+        except termios.error:  # it was hung up
+            return None
+
+
+@final
+class _Mode:
+    """What of a terminal's mode is of interest here."""
+
+    def __init__(self, attributes: list[Any]) -> None:
+        """As from `tcgetattr`."""
+        characters: list[bytes] = attributes[_CHARACTERS]
+        self.canonical = bool(attributes[_LFLAG] & termios.ICANON)
+        self.end_of_file = _enabled(characters[termios.VEOF])
+        """The character, None where there is none."""
+        others = (self.end_of_file, _enabled(characters[termios.VEOL]), _enabled(characters[termios.VEOL2]))
+        returns = b"\r" if attributes[_IFLAG] & termios.ICRNL else b""
+        self.line_ends = b"\n" + returns + b"".join(each for each in others if each is not None)
+        """Each byte of it ends a line in canonical mode."""
+
+
+def _enabled(character: bytes) -> bytes | None:
+    return None if character in _DISABLED else character
+
+
+def open_terminal(reactor: Reactor, size: TerminalSize, limit: int) -> TerminalInput:
+    """A terminal of that size.  Raises `SupervisorError` (pty_unavailable): the system has none."""
+    try:
+        master, slave = os.openpty()
+        try:
+            path = os.ttyname(slave)
+            termios.tcsetwinsize(master, (size.rows, size.cols))
+            os.set_blocking(master, False)
+            return TerminalInput(reactor, master, path, limit)
+        except BaseException:
+            os.close(master)
+            raise
+        finally:
+            os.close(slave)  # the job's own is to be the only one: its end is the end of output
+    except (OSError, termios.error) as error:
+        code = errno.errorcode.get(error.args[0] if error.args else 0, "no error number")
+        raise SupervisorError(
+            ErrorCode.PTY_UNAVAILABLE,
+            f"the system has no terminal for it now ({code}); try again when others have ended, or leave pty out to "
+            "run with pipes",
+        ) from None
