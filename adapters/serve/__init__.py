@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ._client import Client as Client
+    from ._client import EventFeed as EventFeed
+    from ._client import Follower as Follower
     from ._client import connect as connect
     from ._daemon import run_server as run_server
     from ._errors import AddressError as AddressError
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from ._resolve import Candidate as Candidate
     from ._resolve import NoSuchProcessError as NoSuchProcessError
     from ._resolve import resolve as resolve
+    from ._server import SERVE_LIMITS as SERVE_LIMITS
     from ._server import serve as serve
     from ._starting import connect_or_start as connect_or_start
     from ._values import Chunk as Chunk
@@ -45,7 +48,7 @@ if TYPE_CHECKING:
 
 # Where each name lives.  tests/adapters/serve/test_face.py compares this table with the imports above.
 _HOMES = {
-    "_client": ("Client", "connect"),
+    "_client": ("Client", "EventFeed", "Follower", "connect"),
     "_daemon": ("run_server",),
     "_errors": (
         "AddressError",
@@ -59,12 +62,13 @@ _HOMES = {
     "_keys": ("key_bytes",),
     "_replies": ("AcknowledgeReply", "FaultCode", "StatusReply", "StopReply", "WaitReply"),
     "_resolve": ("AmbiguousProcessError", "Candidate", "NoSuchProcessError", "resolve"),
-    "_server": ("serve",),
+    "_server": ("SERVE_LIMITS", "serve"),
     "_starting": ("connect_or_start",),
     "_values": ("Chunk", "EventInfo", "OutcomeInfo", "PendingInfo", "ProcessInfo", "Resources", "Size"),
 }
 
 __all__ = [
+    "SERVE_LIMITS",
     "AcknowledgeReply",
     "AddressError",
     "AmbiguousProcessError",
@@ -72,8 +76,10 @@ __all__ = [
     "Chunk",
     "Client",
     "ConnectionLostError",
+    "EventFeed",
     "EventInfo",
     "FaultCode",
+    "Follower",
     "ForeignPeerError",
     "NoSuchProcessError",
     "NotServedError",

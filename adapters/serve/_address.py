@@ -82,19 +82,21 @@ def connect_socket(directory: Path) -> socket.socket:
 
 def check_peer(connection: socket.socket) -> None:
     """Raise `ForeignPeerError` unless the other end runs as our user."""
-    if _peer_uid(connection) != os.geteuid():
+    if peer_uid(connection) != os.geteuid():
         raise ForeignPeerError
 
 
 if sys.platform == "linux":
 
-    def _peer_uid(connection: socket.socket) -> int:
+    def peer_uid(connection: socket.socket) -> int:
+        """The user id that the kernel names for the other end."""
         _, uid, _ = struct.unpack("iII", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         return int(uid)
 
 else:
 
-    def _peer_uid(connection: socket.socket) -> int:
+    def peer_uid(connection: socket.socket) -> int:
+        """The user id that the kernel names for the other end."""
         # LOCAL_PEERCRED (1) at SOL_LOCAL (0): struct xucred begins with its version and the user id.
         _, uid = struct.unpack("=II", connection.getsockopt(0, 1, 76)[:8])
         return int(uid)

@@ -12,17 +12,19 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import final
 
 import anyio
 from anyio.abc import TaskGroup
 
 from ...notifier import LastwordError
+from ...notifier._first import first_of
 from ._bounds import HELLO_SECONDS, MAX_IN_FLIGHT, MAX_LINE_BYTES, VERSION
 from ._lines import Lines, LineTooLongError
 from ._replies import CancelReply, Fault, FaultCode, Welcome
 from ._requests import Cancel, Hello, Request, Shutdown
-from ._service import Attached, RefusedError, Service
+from ._service import RefusedError, Service
 from ._views import fault_of
 from ._wire import WireError, decode_request, encode_fault, encode_reply
 
@@ -40,7 +42,6 @@ class Connection:
         self._service = service
         self._shut_down = shut_down
         self._requests: dict[int, anyio.CancelScope] = {}
-        self.attached = Attached()
 
     async def serve(self) -> None:
         """Until the client hangs up, or says what cannot be understood."""
@@ -53,31 +54,38 @@ class Connection:
                 tasks.cancel_scope.cancel()
 
     async def _greet(self) -> bool:
-        """Whether a client of this version is there."""
-        with anyio.move_on_after(HELLO_SECONDS):
-            try:
-                line = await self._lines.receive()
-                if line is None:
-                    return False
-                request_id, request = decode_request(line)
-            except LineTooLongError:
-                await self._lines.send(encode_fault(None, _TOO_LONG))
+        """Whether a client of this version has said hello in time."""
+        greeted = False
+
+        async def greet() -> None:
+            nonlocal greeted
+            greeted = await self._is_greeted()
+
+        await first_of(greet, partial(self._service.clock.sleep, HELLO_SECONDS))
+        return greeted
+
+    async def _is_greeted(self) -> bool:
+        try:
+            line = await self._lines.receive()
+            if line is None:
                 return False
-            except WireError as error:
-                await self._lines.send(encode_fault(error.request_id, error.fault))
-                return False
-            if not isinstance(request, Hello):
-                fault = Fault(code=FaultCode.HELLO_EXPECTED, message="say hello first, with the version that you speak")
-                await self._lines.send(encode_fault(request_id, fault))
-                return False
-            if request.version != VERSION:
-                message = f"this server speaks version {VERSION}; use the client of the same release"
-                fault = Fault(code=FaultCode.UNSUPPORTED_VERSION, message=message, field="version")
-                await self._lines.send(encode_fault(request_id, fault))
-                return False
+            request_id, request = decode_request(line)
+        except LineTooLongError:
+            await self._lines.send(encode_fault(None, _TOO_LONG))
+            return False
+        except WireError as error:
+            await self._lines.send(encode_fault(error.request_id, error.fault))
+            return False
+        if not isinstance(request, Hello):
+            fault = Fault(code=FaultCode.HELLO_EXPECTED, message="say hello first, with the version that you speak")
+        elif request.version != VERSION:
+            message = f"this server speaks version {VERSION}; use the client of the same release"
+            fault = Fault(code=FaultCode.UNSUPPORTED_VERSION, message=message, field="version")
+        else:
             welcome = Welcome(version=VERSION, session_id=self._service.session_id)
             await self._lines.send(encode_reply(request_id, welcome))
             return True
+        await self._lines.send(encode_fault(request_id, fault))
         return False
 
     async def _receive(self, tasks: TaskGroup) -> None:
@@ -131,7 +139,7 @@ class Connection:
         fault = Fault(code=FaultCode.CANCELLED, message="the request was given up")
         with scope:
             try:
-                return encode_reply(request_id, await self._service.answer(request, self.attached)), True
+                return encode_reply(request_id, await self._service.answer(request, self)), True
             except (RefusedError, WireError) as error:
                 fault = error.fault
             except LastwordError as error:

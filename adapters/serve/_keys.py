@@ -31,14 +31,14 @@ def key_bytes(name: str) -> bytes:
 
     Raises `InvalidArgumentError`, which lists them.
     """
-    if name.startswith("M-") and len(name) > 2:
-        return b"\x1b" + key_bytes(name[2:])
-    if name.startswith("C-") and len(name) == 3 and name[2].isascii():
-        code = _CONTROLLED.find(name[2].lower())
+    # Alt comes as an escape before the key, once.
+    alt, plain = (b"\x1b", name[2:]) if name.startswith("M-") and len(name) > 2 else (b"", name)
+    if plain.startswith("C-") and len(plain) == 3:
+        code = _CONTROLLED.find(plain[2].lower())
         if code >= 0:
-            return bytes([code])
-    if name in _NAMED:
-        return _NAMED[name]
-    if len(name) == 1 and name.isprintable():
-        return name.encode()
+            return alt + bytes([code])
+    if plain in _NAMED:
+        return alt + _NAMED[plain]
+    if len(plain) == 1 and plain.isprintable():
+        return alt + plain.encode()
     raise InvalidArgumentError("key", f"is none of C-c, M-x, one character, {', '.join(_NAMED)}")

@@ -13,7 +13,7 @@ from ._values import Chunk, EventInfo, PendingInfo, ProcessInfo
 
 
 class FaultCode(StrEnum):
-    """What can be wrong with a request beside what the supervisor says by its `ErrorCode`."""
+    """What can be wrong beside what the supervisor says by its `ErrorCode`."""
 
     MALFORMED = "malformed"
     LINE_TOO_LONG = "line_too_long"
@@ -28,6 +28,8 @@ class FaultCode(StrEnum):
     BUSY = "busy"
     SHUTTING_DOWN = "shutting_down"
     JOURNAL_UNAVAILABLE = "journal_unavailable"
+    DIRECTORY_IN_USE = "directory_in_use"
+    START_TIMEOUT = "start_timeout"
     REPLY_TOO_LONG = "reply_too_long"
     FAILED = "failed"
 

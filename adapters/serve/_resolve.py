@@ -2,9 +2,9 @@
 
 Rules, the first that finds something decides
 1. A handle is that process.
-2. A name is the process of that name that still runs, or else the only one that ever had it.
+2. A name is the one process of that name that still runs; or, where none does, the last one that was started under it.
 3. A beginning of a handle is the only process whose handle begins so.
-Where there are several, nothing is guessed.
+Where several are left, nothing is guessed: the word may have been meant to stop one of them.
 """
 
 from __future__ import annotations
@@ -55,19 +55,22 @@ _NAMED_AT_MOST = 4
 
 
 def resolve(word: str, candidates: Iterable[Candidate]) -> str:
-    """The handle of the process that `word` means.  Raises `NoSuchProcessError`, `AmbiguousProcessError`."""
+    """The handle of the process that `word` means, of `candidates` (oldest first).
+
+    Raises `NoSuchProcessError`, `AmbiguousProcessError`.
+    """
     known = list(candidates)
     if any(each.handle == word for each in known):
         return word
     if not word:
         raise NoSuchProcessError(word)
     named = [each for each in known if each.name == word]
-    running = [each for each in named if each.running]
-    for found in (running if len(running) == 1 else named, [each for each in known if each.handle.startswith(word)]):
-        if len(found) == 1:
-            return found[0].handle
-        if found:
-            raise AmbiguousProcessError(word, [each.handle for each in found[:_NAMED_AT_MOST]])
+    found = [each for each in named if each.running] or named[-1:]
+    found = found or [each for each in known if each.handle.startswith(word)]
+    if len(found) == 1:
+        return found[0].handle
+    if found:
+        raise AmbiguousProcessError(word, [each.handle for each in found[:_NAMED_AT_MOST]])
     raise NoSuchProcessError(word)
 
 

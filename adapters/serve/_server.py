@@ -37,6 +37,15 @@ from ._wire import encode_fault
 
 logger = logging.getLogger(__name__)
 
+SERVE_LIMITS = Limits(
+    running_per_loop=256,
+    running_per_session=256,
+    retained_completed=200,
+    spool_bytes=16 * 1024 * 1024,
+    aggregate_spool_bytes=4 * 1024 * 1024 * 1024,
+)
+"""For a person's jobs, which are all of one loop: many at once, and of each as much output as anybody scrolls back."""
+
 # No descriptor is left: one may come free in a moment.
 _ACCEPT_PAUSE = 0.1
 
@@ -58,20 +67,22 @@ async def serve(
 
     - `idle_seconds`: after once to twice this time without clients, processes or work it returns; None: never.
     - `ready`: called once clients can connect.
-    - `limits`, `require`, `observer`, `clock`: as for `open_runtime`.
+    - `limits`, `require`, `observer`, `clock`: as for `open_runtime`, but for the limits' default: see `SERVE_LIMITS`.
 
     Cancelled: it ends as for a `shutdown` request: connections are closed, processes stopped, last words journaled; see
     `open_runtime` for how long that takes.  Raises what `open_runtime` raises, `DirectoryInUseError` among it, and
     `AddressError` where it cannot listen.  It sets no signal handlers: `run_server` does.
     """
-    path = Path(os.path.abspath(directory))  # noqa: ASYNC240, PTH100 -- no system call but getcwd; links stay what they are
+    path = Path(os.path.abspath(directory))  # noqa: ASYNC240, PTH100 -- asks for the cwd alone; links stay what they are
     clock = SystemClock() if clock is None else clock
     with turn_of(path, clock) as turn:
         await turn.take()
-        opening = open_runtime(path, limits=limits, require=require, observer=observer, clock=clock)
+        opening = open_runtime(
+            path, limits=SERVE_LIMITS if limits is None else limits, require=require, observer=observer, clock=clock
+        )
         async with opening as runtime:
             with listening(path) as listener:
-                service = Service(runtime, idle_seconds=idle_seconds, started_at=clock.now())
+                service = Service(runtime, clock=clock, idle_seconds=idle_seconds)
                 server = _Server(service, turn, clock, idle_seconds)
                 turn.release()
                 try:
@@ -92,6 +103,7 @@ class _Server:
         self._idle_seconds = idle_seconds
         self._visits = 0
         self._end = anyio.Event()
+        self._idle = False
 
     async def run(self, listener: socket.socket, ready: Callable[[], None] | None) -> None:
         """Until a client, or the lack of any, ends it."""
@@ -101,7 +113,9 @@ class _Server:
                 tasks.start_soon(self._watch_idle, self._idle_seconds)
             if ready is not None:
                 ready()
+            logger.info("serving")
             await self._end.wait()
+            logger.info("ending, since %s", "it was idle" if self._idle else "a client has asked for it")
             tasks.cancel_scope.cancel()
 
     # --- clients
@@ -146,7 +160,7 @@ class _Server:
         try:
             await client.serve()
         finally:
-            for process in client.attached.processes.values():
+            for process in self._service.attachments.take(client):
                 tasks.start_soon(_stop_attached, process)
 
     # --- the end
@@ -160,6 +174,7 @@ class _Server:
                 continue
             await self._turn.take()
             if self._idle_since() == idle_at:
+                self._idle = True
                 self._end.set()
                 return
             self._turn.release()

@@ -8,9 +8,9 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from functools import partial
 from importlib.metadata import version
 from typing import Literal, assert_never, final
 from uuid import UUID
@@ -20,11 +20,13 @@ import attrs
 from anyio.lowlevel import checkpoint
 
 from ..._runtime import Runtime
-from ...notifier import InvalidArgumentError, PendingDelivery
+from ...notifier import Clock, InvalidArgumentError, PendingDelivery
+from ...notifier._first import first_of
 from ...session import EventFilter, LoopScope, Watch
 from ...supervisor import Process, ResourceLimits, StopMode, SupervisorError, TerminalSize
 from ...supervisor.output import awaits_rest
 from . import _requests as requests
+from ._attachments import Attachments
 from ._bounds import MAX_CHUNK_BYTES, PAGE_ITEMS
 from ._keys import key_bytes
 from ._replies import (
@@ -63,21 +65,15 @@ class RefusedError(Exception):
 
 
 @final
-@attrs.frozen
-class Attached:
-    """The processes of one connection that end with it."""
-
-    processes: dict[str, Process] = attrs.field(factory=dict[str, Process])
-
-
-@final
 class Service:
     """One runtime, served."""
 
-    def __init__(self, runtime: Runtime, *, idle_seconds: float | None, started_at: datetime) -> None:
+    def __init__(self, runtime: Runtime, *, clock: Clock, idle_seconds: float | None) -> None:
         self._runtime = runtime
         self._idle_seconds = idle_seconds
-        self._started_at = started_at
+        self._started_at = clock.now()
+        self.clock = clock
+        self.attachments = Attachments()
         self.connections = 0
 
     @property
@@ -95,8 +91,8 @@ class Service:
             record.status == "waiting" for record in self._runtime.supervisor.pending()
         )
 
-    async def answer(self, request: requests.Request, attached: Attached) -> Reply:
-        """Do it.  Raises `RefusedError`, and whatever the runtime raises."""
+    async def answer(self, request: requests.Request, client: object) -> Reply:
+        """Do what the client asks for.  Raises `RefusedError`, and whatever the runtime raises."""
         match request:
             case requests.Hello():
                 raise RefusedError(Fault(code=FaultCode.INVALID_REQUEST, message="hello was said before", field="op"))
@@ -107,7 +103,7 @@ class Service:
                 await checkpoint()
                 return self._status()
             case requests.Start():
-                return await self._start(request, attached)
+                return await self._start(request, client)
             case requests.List():
                 await checkpoint()
                 return self._list(request.after)
@@ -129,7 +125,7 @@ class Service:
                 return Done()
             case requests.Background():
                 process = self._find(request.process)
-                attached.processes.pop(process.handle, None)
+                self.attachments.detach(process.handle)
                 await process.background()
                 return ProcessReply(process=show_process(process))
             case requests.Events():
@@ -171,7 +167,7 @@ class Service:
         owner = next(process.owner for process in known if process.handle == handle)
         return self._runtime.supervisor.get(handle, owner)
 
-    async def _start(self, request: requests.Start, attached: Attached) -> Reply:
+    async def _start(self, request: requests.Start, client: object) -> Reply:
         if request.stdin is not None and request.stdin_pipe:
             raise InvalidArgumentError("stdin_pipe", "and stdin exclude each other; leave one out")
         with _naming("pty"):
@@ -201,7 +197,7 @@ class Service:
                 origin_execution_id=request.origin_execution_id,
             )
             if request.attached:
-                attached.processes[process.handle] = process
+                self.attachments.attach(process, client)
             return ProcessReply(process=show_process(process))
         raise AssertionError("nobody cancels that scope")
 
@@ -217,12 +213,15 @@ class Service:
         if timeout is not None and timeout < 0:
             raise InvalidArgumentError("timeout", "must be a number of seconds, 0 or more")
         supervisor = self._runtime.supervisor
-        with anyio.move_on_after(timeout) as waiting:
-            if request.any:
-                await supervisor.wait_any(processes)
-            else:
-                await supervisor.wait_all(processes)
-        return WaitReply(processes=tuple(map(show_process, processes)), timed_out=waiting.cancelled_caught)
+        waits: list[Callable[[], Awaitable[object]]] = [
+            partial(supervisor.wait_any if request.any else supervisor.wait_all, processes)
+        ]
+        if timeout is not None:
+            waits.append(partial(self.clock.sleep, timeout))
+        await first_of(*waits)
+        ended = [process.outcome is not None for process in processes]
+        enough = not ended or (any(ended) if request.any else all(ended))
+        return WaitReply(processes=tuple(map(show_process, processes)), timed_out=not enough)
 
     def _shut_down(self, request: requests.Shutdown) -> Done:
         if self._runtime.supervisor.holding and not request.stop_running:

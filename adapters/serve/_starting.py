@@ -18,15 +18,15 @@ from contextlib import AbstractAsyncContextManager
 from os import PathLike
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import anyio
 from anyio.abc import Process
 
 from ...notifier._json import is_object
-from ._client import Client, ClientManager, open_lines
+from ._calls import Calls, Connected, open_calls
+from ._client import Client
 from ._errors import NotServedError, ServeStartError
-from ._lines import Lines
+from ._replies import FaultCode
 
 IDLE_SECONDS = 300.0
 """A server that was started for somebody ends after five to ten minutes of nothing."""
@@ -36,11 +36,9 @@ START_SECONDS = 60.0
 
 # Who finds the directory in use and nobody listening has met a server that was about to end, or a host that is none:
 # the second answer tells.
-_TRIES = 3
+_TRIES = 2
 
 _DETAIL_BYTES = 4096
-
-_IN_USE = "directory_in_use"
 
 # What the interpreter needs to find this package as this process has found it.
 _INTERPRETER = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "XDG_RUNTIME_DIR")
@@ -53,28 +51,28 @@ def connect_or_start(
 
     Raises `ServeStartError` beside what `connect` raises: with code "directory_in_use" where a runtime that does not
     serve has the directory, "start_timeout" where it takes longer than `start_seconds`, else with what the server has
-    said.  Cancelled: a server that was started goes on, and ends when it was idle.
+    said.  Cancelled: nothing is open; a server that was being started may go on, and ends when it was idle.
     """
     path = Path(directory).absolute()
-    return ClientManager(lambda: _open_or_start(path, idle_seconds, start_seconds))
+    return Connected(lambda: _open_or_start(path, idle_seconds, start_seconds), Client)
 
 
-async def _open_or_start(directory: Path, idle_seconds: float | None, start_seconds: float) -> tuple[Lines, UUID]:
+async def _open_or_start(directory: Path, idle_seconds: float | None, start_seconds: float) -> Calls:
     try:
         with anyio.fail_after(start_seconds):
             for left in reversed(range(_TRIES)):
                 try:
-                    return await open_lines(directory)
+                    return await open_calls(directory)
                 except NotServedError:
                     pass
                 try:
                     await start_server(directory, idle_seconds=idle_seconds)
                 except ServeStartError as error:
-                    if error.code != _IN_USE or not left:
+                    if error.code != FaultCode.DIRECTORY_IN_USE or not left:
                         raise
-            return await open_lines(directory)
+            return await open_calls(directory)
     except TimeoutError:
-        raise ServeStartError("start_timeout", "the server was not ready in time; try again") from None
+        raise ServeStartError(FaultCode.START_TIMEOUT, "the server was not ready in time; try again") from None
 
 
 async def start_server(directory: Path, *, idle_seconds: float | None) -> None:
@@ -93,11 +91,11 @@ async def start_server(directory: Path, *, idle_seconds: float | None) -> None:
             start_new_session=True,
         )
     except OSError as error:
-        raise ServeStartError("failed", f"no process could be started ({error.strerror})") from None
+        raise ServeStartError(FaultCode.FAILED, f"no process could be started ({error.strerror})") from None
     async with process:
         said, detail = await _heard(process)
     if not said:
-        raise ServeStartError("failed", "the server ended before it was ready", detail)
+        raise ServeStartError(FaultCode.FAILED, "the server ended before it was ready", detail)
     if "ready" not in said:
         raise ServeStartError(str(said.get("code")), str(said.get("message")), detail)
 
@@ -126,4 +124,7 @@ def _environment() -> dict[str, str]:
     from ...supervisor import host_variables
 
     kept = {name: os.environ[name] for name in _INTERPRETER if name in os.environ}
+    if "PYTHONPATH" in kept:  # it starts in another folder
+        folders = kept["PYTHONPATH"].split(os.pathsep)
+        kept["PYTHONPATH"] = os.pathsep.join(os.path.abspath(folder) for folder in folders)  # noqa: PTH100 -- as typed
     return {**host_variables("minimal", os.environ), **kept}

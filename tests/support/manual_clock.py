@@ -33,6 +33,11 @@ class ManualClock:
         """When the first sleeper wants to wake, on this clock's own scale."""
         return min((deadline for deadline, _ in self._sleepers), default=None)
 
+    @property
+    def deadlines(self) -> list[float]:
+        """When each sleeper wants to wake, on this clock's own scale."""
+        return [deadline for deadline, _ in self._sleepers]
+
     def advance(self, seconds: float) -> None:
         """Move time on, and wake whoever is due."""
         self.elapsed += seconds

@@ -27,6 +27,10 @@ def test_a_word_means_one_process(word: str, handle: str) -> None:
     assert resolve(word, ALL) == handle
 
 
+def test_a_name_that_nobody_runs_under_any_more_is_the_last_one() -> None:
+    assert resolve("web", [WEB_OLD, Candidate("eeee5", "web", running=False), TESTS]) == "eeee5"
+
+
 def test_a_handle_comes_before_a_name_and_a_name_before_a_prefix() -> None:
     assert resolve("ccdd3", [TESTS, Candidate("eeee5", "ccdd3", running=True)]) == "ccdd3"
     assert resolve("cc", [TESTS, Candidate("eeee5", "cc", running=True)]) == "eeee5"
@@ -43,7 +47,6 @@ def test_what_nobody_is_called_is_refused(word: str) -> None:
     ("word", "known", "handles"),
     [
         ("aa", ALL, ("aaaa1", "aabb2")),
-        ("web", [WEB_OLD, Candidate("eeee5", "web", running=False)], ("aaaa1", "eeee5")),
         ("web", [WEB_NEW, Candidate("eeee5", "web", running=True)], ("aabb2", "eeee5")),
         ("x", [Candidate(f"x{index}", "", running=True) for index in range(9)], ("x0", "x1", "x2", "x3")),
     ],
