@@ -7,22 +7,17 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from tool_ground import agent
-from tool_values import JSON_VALUES, arguments
+from tool_values import FORMS, arguments
 
-from lastword.adapters.tools import _native_arguments as native
+import lastword
+from lastword.adapters.tools import tool_specs
 from lastword.adapters.tools._arguments import BadArgumentError, Form
 
-FORMS: dict[str, Form[Any]] = {
-    "Bash": Form(native.BashArguments),
-    "ProcessOutput": Form(native.OutputArguments),
-    "ProcessInput": Form(native.InputArguments),
-    "ProcessStop": Form(native.StopArguments),
-    "ProcessList": Form(native.ListArguments),
-}
+EVERY_FORM = [pytest.param(form, id=f"{profile}-{name}") for profile in FORMS for name, form in FORMS[profile].items()]
 
 
 def accepts(form: Form[Any], value: Any) -> bool:
@@ -32,35 +27,38 @@ def accepts(form: Form[Any], value: Any) -> bool:
     return False
 
 
-@pytest.mark.parametrize("name", FORMS)
-@settings(max_examples=150)
-@given(data=st.data())
-def test_the_reader_accepts_what_the_schema_accepts_and_nothing_else(name: str, data: st.DataObject) -> None:
-    form = FORMS[name]
-    value = data.draw(arguments(form.schema) | JSON_VALUES)
+def judge(form: Form[Any], value: Any) -> None:
+    """Schema and reader agree on `value`, and a refusal names the field, in harmless text."""
     schema_says = Draft202012Validator(form.schema).is_valid(value)  # pyright: ignore[reportUnknownMemberType] -- its stub
     assert accepts(form, value) == schema_says
-
-
-@pytest.mark.parametrize("name", FORMS)
-@settings(max_examples=60)
-@given(data=st.data())
-def test_a_refusal_names_the_field_in_harmless_text(name: str, data: st.DataObject) -> None:
-    form = FORMS[name]
-    value = data.draw(arguments(form.schema))
-    assume(not accepts(form, value))
+    if schema_says:
+        return
     with pytest.raises(BadArgumentError) as caught:
         form.read(value)
     field, why = caught.value.field, caught.value.why
-    assert field.isascii()
-    assert field.isprintable()
+    for text in (field, why):
+        assert text.isascii()
+        assert text.isprintable()
     assert len(field) <= 64
-    assert why.isascii()
-    assert why.isprintable()
     assert bool(field) or not isinstance(value, dict) or "" in value
 
 
-@pytest.mark.parametrize("profile", ["native"])
+@pytest.mark.parametrize("form", EVERY_FORM)
+@settings(max_examples=50)
+@given(data=st.data())
+def test_the_reader_accepts_what_the_schema_accepts_and_nothing_else(form: Form[Any], data: st.DataObject) -> None:
+    judge(form, data.draw(arguments(form.schema)))
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("form", EVERY_FORM)
+@settings(max_examples=3000)
+@given(data=st.data())
+def test_they_agree_on_very_many_values(form: Form[Any], data: st.DataObject) -> None:
+    judge(form, data.draw(arguments(form.schema)))
+
+
+@pytest.mark.parametrize("profile", FORMS)
 async def test_every_tool_shows_a_strict_schema_that_any_api_can_take(profile: str) -> None:
     """No combinators: there are APIs that refuse them at the top of a tool's schema."""
     async with agent(profile=profile) as one:
@@ -75,13 +73,18 @@ async def test_every_tool_shows_a_strict_schema_that_any_api_can_take(profile: s
             assert len(spec.description) <= 1024
 
 
-async def test_the_tools_are_those_of_the_forms() -> None:
-    async with agent() as one:
-        assert {name: spec.input_schema for name, spec in one.specs.items()} == {
-            name: form.schema for name, form in FORMS.items()
-        }
-        one.specs["Bash"].input_schema.clear()
-        assert FORMS["Bash"].schema
+@pytest.mark.parametrize("profile", FORMS)
+async def test_the_tools_are_those_of_the_forms(profile: str) -> None:
+    async with agent(profile=profile) as one:
+        assert [(name, spec.input_schema) for name, spec in one.specs.items()] == [
+            (name, form.schema) for name, form in FORMS[profile].items()
+        ]
+
+
+async def test_a_profile_that_is_none_is_refused() -> None:
+    async with lastword.open_runtime() as runtime:
+        with pytest.raises(lastword.SupervisorError, match="native, claude, codex"):
+            tool_specs(runtime, profile="other")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
