@@ -90,6 +90,8 @@ def refusal(error: SupervisorError) -> Result:
     if isinstance(error, InvalidCommandError):
         field, why = cast("tuple[str, str]", error.args)
         return bad_argument(BadArgumentError(_FIELDS.get(field, field), why))
+    if error.code is ErrorCode.INVALID_ARGUMENTS:
+        return bad_argument(BadArgumentError("", error.message))
     answer: Result = {"error": str(error.code), "message": _ADVICE.get(error.code, error.message)}
     if isinstance(error, SpawnFailedError):
         answer |= {"process_id": error.handle, "kind": error.kind}

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 from anyio.lowlevel import current_token
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from tool_ground import Agent, agent, check
@@ -18,10 +18,14 @@ from lastword.adapters.tools._naming import session_number
 
 # Right by their schema, and wrong together, or by what the system can take.
 TOGETHER = {"timeout", "process_id", "process_ids", "data", "rows", "cols"}
-BY_THE_SYSTEM = {"command", "argv[0]", "argv[2]", "workdir", "data", "chars"}
+BY_THE_SYSTEM = {"", "command", "argv[0]", "argv[2]", "workdir", "data", "chars"}
 
 # The output of one result, and what is said of it; the longest list of processes.
 MAX_RESULT_BYTES = 2 * 32 * 1024
+
+
+# An example starts processes: looking for a smaller one takes longer than reading this one.
+NO_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)
 
 
 async def call_all(profile: str, made: list[tuple[str, Any]]) -> None:
@@ -66,7 +70,7 @@ def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("profile", FORMS)
-@settings(max_examples=8)
+@settings(max_examples=8, phases=NO_SHRINKING)
 @given(data=st.data())
 async def test_every_call_is_answered(profile: str, anyio_backend: str, data: st.DataObject) -> None:
     assert type(current_token().native_token).__module__.startswith("trio") == (anyio_backend == "trio")
@@ -75,7 +79,7 @@ async def test_every_call_is_answered(profile: str, anyio_backend: str, data: st
 
 @pytest.mark.prove
 @pytest.mark.parametrize("profile", FORMS)
-@settings(max_examples=300)
+@settings(max_examples=300, phases=NO_SHRINKING)
 @given(data=st.data())
 async def test_very_many_calls_are_answered(profile: str, anyio_backend: str, data: st.DataObject) -> None:
     assert type(current_token().native_token).__module__.startswith("trio") == (anyio_backend == "trio")
