@@ -8,18 +8,17 @@ VERSION = 1
 MAX_LINE_BYTES = 1024 * 1024
 """One request or reply.  The environment and arguments of a real command are far below; all of it is held in memory."""
 
-MAX_CHUNK_BYTES = 64 * 1024
+MAX_CHUNK_BYTES = 256 * 1024
 """Bytes of output or input in one line: base64 makes a third more of them."""
 
 MAX_CONNECTIONS = 64
-"""A person's terminals and scripts, with room; each holds at most one line that is being read."""
+"""A person's terminals and scripts, with room.
+
+Of each the server holds at most the line that it is reading and the one that it is sending.
+"""
 
 MAX_IN_FLIGHT = 32
-"""Requests of one connection that are not answered yet; each holds at most one line of a reply.
-
-So clients that ask for as much output as they can, and read none of it, hold 64 * 32 lines of 87 KiB here: 180 MB, and
-no more.
-"""
+"""Requests of one connection that are not answered yet."""
 
 MAX_WORDS = 256
 """Processes that one request may name."""

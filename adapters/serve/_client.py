@@ -176,7 +176,7 @@ class Client:
     ) -> Chunk:
         """What the process has written at `cursor`; `wait`: return when there is some, or when there can be no more.
 
-        At most `max_bytes`, which is at most 64 KiB.
+        At most `max_bytes`, which is at most 256 KiB.
         """
         request = Read(process=process, cursor=cursor, max_bytes=max_bytes, streams=streams, wait=wait)
         return (await self._calls.ask(request, ReadReply)).chunk
@@ -196,7 +196,7 @@ class Client:
     async def send_input(self, process: str, data: bytes = b"", *, key: str | None = None, eof: bool = False) -> None:
         """Write `data` to its input, then what the key of that name sends, then (`eof`) end it.
 
-        At most 64 KiB of data.  Calls that are made at the same time have no order.
+        At most 256 KiB of data.  Calls that are made at the same time have no order.
         """
         await self._calls.ask(Input(process=process, data=data, key=key, eof=eof), Done)
 

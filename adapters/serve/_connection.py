@@ -2,8 +2,9 @@
 
 Rules
 - A fault of the client's is answered, or ends its connection; never more.
-- Requests are worked on at the same time, at most MAX_IN_FLIGHT of them.  A reply is sent as a whole by the task that
-  has made it, so a client that does not read keeps these tasks waiting, and then is not read itself.
+- Requests are worked on at the same time, at most MAX_IN_FLIGHT of them.  A reply is made when it is its turn to be
+  sent, by the task that sends it: so a client that does not read keeps these tasks waiting, each with its request and
+  nothing else, and then is not read itself.
 - Hanging up ends what only waits for the client, and stops the processes that were started `attached`.
 """
 
@@ -11,9 +12,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import final
+from typing import TypeVar, final
 
 import anyio
 from anyio.abc import TaskGroup
@@ -24,11 +25,13 @@ from ._bounds import HELLO_SECONDS, MAX_IN_FLIGHT, MAX_LINE_BYTES, VERSION
 from ._lines import Lines, LineTooLongError
 from ._replies import CancelReply, Fault, FaultCode, Welcome
 from ._requests import Cancel, Hello, Request, Shutdown
-from ._service import RefusedError, Service
+from ._service import Answer, RefusedError, Service
 from ._views import fault_of
 from ._wire import WireError, decode_request, encode_fault, encode_reply
 
 logger = logging.getLogger(__name__)
+
+ValueT = TypeVar("ValueT")
 
 _GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 
@@ -121,33 +124,44 @@ class Connection:
     async def _work(
         self, request_id: int, request: Request, scope: anyio.CancelScope, connection: anyio.CancelScope
     ) -> None:
+        done = False
         try:
-            line, done = await self._answered(request_id, request, scope)
-            # Sent outside of the scope: a line that has begun must be finished, or nothing can follow it.
-            try:
-                await self._lines.send(line)
-            except _GONE:
-                connection.cancel()
-            finally:
-                if done and isinstance(request, Shutdown):
-                    self._shut_down()
+            worked = await self._attempted(request, scope, partial(self._service.answer, request, self))
+            async with self._lines.sending():
+                line = (
+                    worked
+                    if isinstance(worked, Fault)
+                    else await self._attempted(request, anyio.CancelScope(), partial(_line_of, request_id, worked))
+                )
+                done = not isinstance(line, Fault)
+                # Outside of the scope: a line that has begun must be finished, or nothing can follow it.
+                await self._lines.send_now(encode_fault(request_id, line) if isinstance(line, Fault) else line)
+        except _GONE:
+            connection.cancel()
         finally:
             del self._requests[request_id]
+            if done and isinstance(request, Shutdown):
+                self._shut_down()
 
-    async def _answered(self, request_id: int, request: Request, scope: anyio.CancelScope) -> tuple[bytes, bool]:
-        """The line that answers the request, whatever happens, and whether it was done."""
-        fault = Fault(code=FaultCode.CANCELLED, message="the request was given up")
+    async def _attempted(
+        self, request: Request, scope: anyio.CancelScope, work: Callable[[], Awaitable[ValueT]]
+    ) -> ValueT | Fault:
+        """What `work` returns, or why it does not, whatever that is; it ends with the scope."""
         with scope:
             try:
-                return encode_reply(request_id, await self._service.answer(request, self)), True
+                return await work()
             except (RefusedError, WireError) as error:
-                fault = error.fault
+                return error.fault
             except LastwordError as error:
-                fault = fault_of(error)
+                return fault_of(error)
             except Exception:
                 logger.exception("a %s request has failed", request.op)
-                fault = Fault(code=FaultCode.FAILED, message="it has failed here; the server's log says why")
-        return encode_fault(request_id, fault), False
+                return Fault(code=FaultCode.FAILED, message="it has failed here; the server's log says why")
+        return Fault(code=FaultCode.CANCELLED, message="the request was given up")
+
+
+async def _line_of(request_id: int, answer: Answer) -> bytes:
+    return encode_reply(request_id, await answer() if callable(answer) else answer)
 
 
 _TOO_LONG = Fault(code=FaultCode.LINE_TOO_LONG, message=f"a line has at most {MAX_LINE_BYTES} bytes")

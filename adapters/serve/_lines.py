@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import final
 
 import anyio
@@ -36,6 +38,12 @@ class Lines:
         except (anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError):
             return None
 
+    @asynccontextmanager
+    async def sending(self) -> AsyncGenerator[None]:
+        """A block in which nobody else sends: what it sends is made when there is room for it, not before."""
+        async with self._sending:
+            yield
+
     async def send(self, line: bytes) -> None:
         """Send a line; waits for the other side to read.  Raises what a closed stream raises.
 
@@ -43,6 +51,10 @@ class Lines:
         """
         async with self._sending:
             await self._stream.send(line)
+
+    async def send_now(self, line: bytes) -> None:
+        """As `send`, within `sending`."""
+        await self._stream.send(line)
 
     async def aclose(self) -> None:
         """Close the connection."""

@@ -3,7 +3,8 @@
 Rules
 - Nothing is guessed: a word that may mean two processes is refused.
 - What is begun for a client that vanishes is finished (a start, a stop, an acknowledgement); what only waits is not.
-- A reply is a page that is far below a line, whatever there is.
+- A reply is a page that is far below a line, whatever there is.  One that may be long is not made before there is room
+  for it at its client: what is returned then is how to make it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
-from typing import Literal, assert_never, final
+from typing import Literal, TypeAlias, assert_never, final
 from uuid import UUID
 
 import anyio
@@ -23,7 +24,7 @@ from ..._runtime import Runtime
 from ...notifier import Clock, InvalidArgumentError, PendingDelivery
 from ...notifier._first import first_of
 from ...session import EventFilter, LoopScope, Watch
-from ...supervisor import Process, ResourceLimits, StopMode, SupervisorError, TerminalSize
+from ...supervisor import OutputChunk, Process, ResourceLimits, StopMode, SupervisorError, TerminalSize
 from ...supervisor.output import awaits_rest
 from . import _requests as requests
 from ._attachments import Attachments
@@ -51,9 +52,16 @@ from ._views import candidate, show_chunk, show_event, show_pending, show_proces
 # A page of events ends here, though it has fewer than PAGE_ITEMS.
 _PAGE_BYTES = 512 * 1024
 
+# A character of UTF-8 has four.
+_PEEKED_BYTES = 4
+
 _MODES = {"interrupt": StopMode.INTERRUPT, "terminate": StopMode.TERMINATE, "kill": StopMode.KILL}
 
 _EVERYTHING = EventFilter(enduring=LoopScope.all())
+
+
+Answer: TypeAlias = Reply | Callable[[], Awaitable[Reply]]
+"""A reply, or how to make it."""
 
 
 class RefusedError(Exception):
@@ -91,7 +99,7 @@ class Service:
             record.status == "waiting" for record in self._runtime.supervisor.pending()
         )
 
-    async def answer(self, request: requests.Request, client: object) -> Reply:
+    async def answer(self, request: requests.Request, client: object) -> Answer:
         """Do what the client asks for.  Raises `RefusedError`, and whatever the runtime raises."""
         match request:
             case requests.Hello():
@@ -105,8 +113,7 @@ class Service:
             case requests.Start():
                 return await self._start(request, client)
             case requests.List():
-                await checkpoint()
-                return self._list(request.after)
+                return partial(self._list, request.after)
             case requests.Get():
                 await checkpoint()
                 return ProcessReply(process=show_process(self._find(request.process)))
@@ -131,8 +138,7 @@ class Service:
             case requests.Events():
                 return await self._events(request)
             case requests.Pending():
-                page = (await self._runtime.pending())[max(request.skip, 0) :]
-                return PendingReply(pending=tuple(map(show_pending, page[:PAGE_ITEMS])), more=len(page) > PAGE_ITEMS)
+                return partial(self._pending, request.skip)
             case requests.Acknowledge():
                 return await self._acknowledge(request)
             case requests.Shutdown():
@@ -201,13 +207,14 @@ class Service:
             return ProcessReply(process=show_process(process))
         raise AssertionError("nobody cancels that scope")
 
-    def _list(self, after: UUID | None) -> ListReply:
+    async def _list(self, after: UUID | None) -> ListReply:
+        await checkpoint()
         # Ids are ordered by time, so a page begins at the right place though its first ones were evicted meanwhile.
         rest = [process for process in self._known() if after is None or process.command_id > after]
         page = tuple(map(show_process, rest[:PAGE_ITEMS]))
         return ListReply(processes=page, more=len(rest) > PAGE_ITEMS)
 
-    async def _wait(self, request: requests.Wait) -> WaitReply:
+    async def _wait(self, request: requests.Wait) -> Answer:
         processes = [self._find(word) for word in request.processes]
         timeout = request.timeout
         if timeout is not None and timeout < 0:
@@ -221,7 +228,12 @@ class Service:
         await first_of(*waits)
         ended = [process.outcome is not None for process in processes]
         enough = not ended or (any(ended) if request.any else all(ended))
-        return WaitReply(processes=tuple(map(show_process, processes)), timed_out=not enough)
+
+        async def show() -> WaitReply:
+            await checkpoint()
+            return WaitReply(processes=tuple(map(show_process, processes)), timed_out=not enough)
+
+        return show
 
     def _shut_down(self, request: requests.Shutdown) -> Done:
         if self._runtime.supervisor.holding and not request.stop_running:
@@ -232,24 +244,30 @@ class Service:
 
     # --- what is told
 
-    async def _events(self, request: requests.Events) -> EventsReply:
-        session = self._runtime.session
+    async def _events(self, request: requests.Events) -> Answer:
         if request.wait:
-            watch = session.watch(_EVERYTHING, request.after)
+            watch = self._runtime.session.watch(_EVERYTHING, request.after)
             try:
                 await _first(watch)
             finally:
                 with anyio.CancelScope(shield=True):
                     await watch.aclose()
+        return partial(self._page_of_events, request.after)
+
+    async def _page_of_events(self, after: int) -> EventsReply:
         events: list[EventInfo] = []
         size = 0
-        async for delivery in session.replay(request.after):
+        async for delivery in self._runtime.session.replay(after):
             event, length = show_event(delivery)
             events.append(event)
             size += length
             if len(events) == PAGE_ITEMS or size >= _PAGE_BYTES:
                 return EventsReply(events=tuple(events), after=event.seq, more=True)
-        return EventsReply(events=tuple(events), after=events[-1].seq if events else request.after, more=False)
+        return EventsReply(events=tuple(events), after=events[-1].seq if events else after, more=False)
+
+    async def _pending(self, skip: int) -> PendingReply:
+        page = (await self._runtime.pending())[max(skip, 0) :]
+        return PendingReply(pending=tuple(map(show_pending, page[:PAGE_ITEMS])), more=len(page) > PAGE_ITEMS)
 
     async def _acknowledge(self, request: requests.Acknowledge) -> AcknowledgeReply:
         waiting = [record for record in await self._runtime.pending() if record.status == "unacknowledged"]
@@ -270,14 +288,24 @@ class Service:
             return resolve(word, [Candidate(record.process_handle, "", False) for record in pending])
 
 
-async def _read(process: Process, request: requests.Read) -> ReadReply:
+async def _read(process: Process, request: requests.Read) -> Answer:
     if not 1 <= request.max_bytes <= MAX_CHUNK_BYTES:
         raise InvalidArgumentError("max_bytes", f"must be from 1 to {MAX_CHUNK_BYTES}")
-    while True:
-        chunk = await process.read_output(request.cursor, request.max_bytes, streams=request.streams)
-        if not request.wait or chunk.ended or chunk.gap or (chunk.data and not awaits_rest(chunk)):
-            return ReadReply(chunk=show_chunk(chunk))
+
+    async def read() -> ReadReply:
+        return ReadReply(chunk=show_chunk(await _chunk(process, request, request.max_bytes)))
+
+    while request.wait:
+        # Enough to see that there is some; it is read when it can be sent.
+        chunk = await _chunk(process, request, min(request.max_bytes, _PEEKED_BYTES))
+        if chunk.ended or chunk.gap or (chunk.data and not awaits_rest(chunk)):
+            break
         await process.wait_output(chunk.total)
+    return read
+
+
+async def _chunk(process: Process, request: requests.Read, size: int) -> OutputChunk:
+    return await process.read_output(request.cursor, size, streams=request.streams)
 
 
 async def _input(process: Process, request: requests.Input) -> Done:

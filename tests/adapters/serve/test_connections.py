@@ -17,9 +17,8 @@ from supervising import alive, until
 import lastword.adapters.serve._address as address
 import lastword.adapters.serve._bounds as bounds
 from lastword.adapters.serve import ForeignPeerError, RequestError, connect
-from lastword.adapters.serve._replies import Reply
 from lastword.adapters.serve._requests import Read, Request
-from lastword.adapters.serve._service import Service
+from lastword.adapters.serve._service import Answer, Service
 
 PING = {"id": 1, "op": "ping"}
 
@@ -123,7 +122,7 @@ async def test_a_client_that_does_not_read_is_not_read_and_holds_up_nobody(
     answered = 0
     answer = Service.answer
 
-    async def counted(self: Service, request: Request, client: object) -> Reply:
+    async def counted(self: Service, request: Request, client: object) -> Answer:
         nonlocal answered
         answered += isinstance(request, Read)
         return await answer(self, request, client)
