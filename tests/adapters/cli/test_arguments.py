@@ -1,0 +1,174 @@
+"""Whatever is on the line: an exit code, at most one line on stderr, and never a traceback."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from cli_ground import Ground
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from lastword.adapters.cli._durations import parse_duration, parse_moment
+from lastword.adapters.cli._exit import Ending, exit_code_of, spawn_code
+from lastword.adapters.cli._foreground import mode_of
+from lastword.adapters.cli._format import age, size
+from lastword.adapters.cli._order import order_of
+from lastword.adapters.cli._progress import progress_line
+from lastword.adapters.cli._state import state_directory
+from lastword.adapters.cli._watch import aligned
+
+# Those that run, keep or serve something are given nothing that they could run: their own options, badly.
+LOOKING = ("ps", "logs", "events", "pending", "replay", "verify", "wait", "stop", "send", "ack", "nope", "")
+OTHERS = ("run", "serve", "demo", "mcp")
+_OPTIONS = """
+    -- - --json -a --all -f --tail --cursor --raw --since --after --any -t --timeout -m --mode --eof --key -n -h --help
+    --version --force --idle -x --tail=-1 --timeout=-0 --since= --mode=kill --cursor=99999999999999999999
+"""
+OPTIONS = st.sampled_from(_OPTIONS.split())
+# What a system can give to a program: any bytes but NUL, as Python shows them.
+WORDS = (
+    OPTIONS
+    | st.binary(max_size=12).map(lambda raw: os.fsdecode(raw.replace(b"\0", b"")))
+    | st.sampled_from(["é", "漢\u202e", "\x1b[31m"])
+)
+
+
+def check(ground: Ground, arguments: list[str]) -> None:
+    code, _, notes = ground.here(*arguments)
+    assert 0 <= code <= 125
+    assert b"Traceback" not in notes
+    assert b"a fault of lastword" not in notes, notes
+    assert notes.count(b"\n") <= 1, notes
+    assert (code == 0) or notes, arguments
+
+
+@settings(max_examples=150)
+@given(command=st.sampled_from(LOOKING), words=st.lists(WORDS, max_size=5))
+@example(command="logs", words=["\udcff"])
+@example(command="events", words=["--since", "999999999999d"])
+@example(command="verify", words=["/dev/null"])
+@example(command="verify", words=["a" * 300])
+def test_any_line_of_a_command_that_looks(command: str, words: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        check(Ground(Path(folder, "state")), [command, *words])
+        assert not Path(folder, "state").exists()
+
+
+@settings(max_examples=50)
+@given(command=st.sampled_from(OTHERS), words=st.lists(WORDS, max_size=4))
+def test_any_line_with_an_option_that_is_none(command: str, words: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        check(Ground(Path(folder, "state")), [command, "--no-such-option", *words])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("run", "--env", "novalue", "true"),
+        ("run", "-e", "=x", "true"),
+        ("run", "--timeout", "0", "true"),
+        ("run", "--timeout", "soon", "true"),
+        ("run", "--cwd", "/no/such/folder", "true"),
+        ("run", "--survivors", "eat", "true"),
+        ("run", "--input", "true"),
+        ("run", "--"),
+        ("serve", "--force"),
+        ("ack",),
+        ("ack", "--all", "x"),
+        ("send", "x"),
+        ("logs", "x", "--tail", "1", "--cursor", "1"),
+        ("--state", "", "ps"),
+    ],
+)
+def test_what_is_wrong_is_told_with_the_code_of_usage(ground: Ground, line: tuple[str, ...]) -> None:
+    code, out, notes = ground.here(*line)
+    assert (code, out, notes.count(b"\n")) == (2, b"", 1), notes
+    assert b"see 'lastword" in notes
+    assert not ground.state.exists()
+
+
+def test_the_state_directory() -> None:
+    for wanted, environ, found in (
+        ("/a/b", {}, "/a/b"),
+        (None, {"XDG_STATE_HOME": "/x", "HOME": "/home/me"}, "/x/lastword"),
+        (None, {"XDG_STATE_HOME": "relative", "HOME": "/home/me"}, "/home/me/.local/state/lastword"),
+        (None, {"HOME": "/home/me"}, "/home/me/.local/state/lastword"),
+    ):
+        assert state_directory(wanted, environ) == Path(found)
+
+
+def test_exit_codes() -> None:
+    for ending, code in (
+        (Ending(state="exited", shell_code=0), 0),
+        (Ending(state="exited", shell_code=125), 125),
+        (Ending(state="terminated", shell_code=143), 143),
+        (Ending(state="timed_out", shell_code=137), 124),
+        (Ending(state="timed_out", shell_code=0), 124),
+        (Ending(state="lost_on_restore", shell_code=None, diagnostic="tree_not_proven"), 125),
+        (Ending(state="failed", shell_code=None, diagnostic="spawn_failed:not_found:ENOENT"), 127),
+        (Ending(state="failed", shell_code=None, diagnostic="spawn_failed:interpreter_missing:ENOENT"), 126),
+        (Ending(state="failed", shell_code=None, diagnostic="spawn_failed:cwd:ENOENT"), 125),
+        (Ending(state="failed", shell_code=None, diagnostic="exit_unknown"), 125),
+    ):
+        assert exit_code_of(ending) == code, ending
+    assert (spawn_code("resources"), spawn_code(None)) == (125, 125)
+
+
+def test_what_a_signal_does_the_first_time_and_then() -> None:
+    assert [mode_of(2, times) for times in (1, 2, 3, 4)] == ["interrupt", "terminate", "kill", "kill"]
+    assert [mode_of(15, times) for times in (1, 2)] == ["terminate", "kill"]
+
+
+def test_values_for_people() -> None:
+    assert [age(s) for s in (0, 59.9, 65, 3605, 93600)] == ["0s", "59s", "1m05s", "1h00m", "1d02h"]
+    assert [size(n) for n in (0, 1023, 1536, 20 << 20, 3 << 40)] == ["0 B", "1023 B", "1.5 KiB", "20 MiB", "3072 GiB"]
+    assert progress_line(65, 2048, "running", 80) == "lastword: 1m05s, 2.0 KiB of output, running"
+    assert progress_line(65, 2048, "running", 12) == "lastword: 1"
+    assert [parse_duration(text) for text in ("90", "1.5s", "5m", "2h", "1d", "", "-1", "1w")] == [
+        90.0,
+        1.5,
+        300.0,
+        7200.0,
+        86400.0,
+        None,
+        None,
+        None,
+    ]
+
+
+@settings(max_examples=50)
+@given(text=st.text(max_size=20))
+def test_any_text_is_a_moment_or_none(text: str) -> None:
+    from datetime import UTC, datetime
+
+    moment = parse_moment(text, datetime.now(UTC))
+    assert moment is None or moment.tzinfo is not None
+
+
+@given(st.lists(st.lists(st.text(max_size=8), min_size=3, max_size=3), min_size=1, max_size=4), st.integers(1, 40))
+def test_no_row_is_wider_than_the_terminal_and_none_holds_a_control(rows: list[list[str]], columns: int) -> None:
+    from wcwidth import wcswidth
+
+    for line in aligned(rows, columns):
+        assert wcswidth(line) <= columns
+        assert line.isprintable()
+
+
+def test_nothing_of_a_command_is_shown_by_its_order() -> None:
+    order = order_of(
+        ("secret",),
+        name="n",
+        cwd=None,
+        env=("K=hidden",),
+        timeout=None,
+        survivors="stop",
+        tty=False,
+        size=(1, 1),
+        stdin=b"in",
+    )
+    assert order.env["K"] == "hidden"
+    assert not {"secret", "hidden", "in'"} & set(repr(order).split())
+    assert "hidden" not in repr(order)

@@ -1,0 +1,180 @@
+"""The commands that only look: what they show, and that a directory is as it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+import anyio
+import pytest
+from cli_ground import COMMAND, Ground
+
+import lastword
+from lastword.adapters.cli._app import app
+
+DOCS = Path(lastword.__file__).resolve().parent / "docs" / "cli.md"
+
+
+async def _live(state: Path) -> None:
+    async with lastword.open_runtime(state) as runtime:
+        talk = await runtime.start("seq 1 1000; printf 'no newline'", name="talk")
+        odd = await runtime.start("printf 'caf\\303\\251\\033[31m red\\033[0m\\rCAF'; exit 3", name="odd")
+        for process in (talk, odd):
+            await process.wait()
+            notice = await runtime.loop.receive()
+            if notice.notification.process_handle == talk.handle:
+                await notice.ack()
+
+
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory: pytest.TempPathFactory) -> Ground:
+    """A directory in which two jobs have ended: talk, whose notice is acknowledged, and odd, whose is not."""
+    state = tmp_path_factory.mktemp("lived") / "state"
+    anyio.run(_live, state)
+    return Ground(state)
+
+
+def test_jobs_and_what_is_pending(lived: Ground) -> None:
+    talk, odd = lived.objects("ps", "-a")
+    assert (talk["name"], talk["program"], talk["state"], talk["exit_code"]) == ("talk", "sh", "exited", 0)
+    assert (odd["name"], odd["exit_code"], odd["total_bytes"]) == ("odd", 3, 22)
+    assert lived.out("ps") == ""
+    assert re.fullmatch(
+        rf"{talk['handle'][:8]}\ttalk\tsh\texited 0\t\d+s ago\t0s\t3.8 KiB", lived.out("ps", "-a").splitlines()[0]
+    )
+    (waiting,) = lived.objects("pending")
+    assert (waiting["process_handle"], waiting["name"], waiting["status"]) == (odd["handle"], "odd", "unacknowledged")
+
+
+def test_logs_as_text_as_bytes_in_pieces_and_from_the_end(lived: Ground) -> None:
+    everything = "".join(f"{i}\n" for i in range(1, 1001)) + "no newline\n"
+    assert lived.out("logs", "talk") == everything
+    assert lived.out("logs", "talk", "--tail", "2") == "1000\nno newline\n"
+    assert lived.out("logs", "talk", "--tail", "0") == ""
+    assert lived.out("logs", "talk", "--tail", "5000") == everything
+    assert lived.out("logs", "talk", "--cursor", "3893") == "no newline\n"
+    assert lived.out("logs", "odd") == "CAFé red\n"
+    assert lived.here("logs", "odd", "--raw")[1] == b"caf\xc3\xa9\x1b[31m red\x1b[0m\rCAF"
+    (chunk,) = lived.objects("logs", "odd")
+    assert (chunk["start"], chunk["next_cursor"], chunk["ended"], chunk["text"]) == (0, 22, True, "CAFé red")
+    code, _, notes = lived.here("logs", "talk", "--cursor", "9999")
+    assert (code, notes.count(b"\n")) == (1, 1)
+
+
+def test_events_and_the_timeline(lived: Ground) -> None:
+    kinds = [event["event"]["type"] for event in lived.objects("events")]
+    assert sorted(kinds) == ["ProcessCompleted", "ProcessCompleted", "ProcessStarted", "ProcessStarted"]
+    last = lived.objects("events")[-1]["seq"]
+    assert lived.out("events", "--after", str(last)) == ""
+    assert lived.out("events", "--since", "2999-01-01") == ""
+    assert lived.out("events", "--since", "1d") == lived.out("events")
+    assert "odd  completed: exited 3, after " in lived.out("events")
+    told = lived.out("replay")
+    assert "the session is opened, for the 1st time" in told
+    assert told.splitlines()[-1] == "--- 2 jobs, 2 last words, 2 notices, 1 of them not acknowledged"
+    assert {moment["record"] for moment in lived.objects("replay")} == {"fence", "event", "command", "consumption"}
+
+
+def test_a_sound_journal_and_one_that_is_not(lived: Ground, tmp_path: Path) -> None:
+    (found,) = lived.objects("verify")
+    assert (found["sound"], found["pending"], found["unfinished"], found["epoch"]) == (True, 1, 0, 1)
+    copy = tmp_path / "copy.db"
+    with closing(sqlite3.connect(lived.state / "journal.db")) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+        target.execute("UPDATE record SET waiting = NULL")
+        target.commit()
+    code, out, _ = lived.here("verify", str(copy))
+    assert (code, out.startswith(b"sequence "), b"NOT SOUND" in out) == (1, True, True)
+    assert b"2 jobs" in lived.here("replay", str(copy))[1]
+
+
+def test_where_nothing_has_run_there_is_nothing_and_nothing_is_made(ground: Ground) -> None:
+    for command in ("ps", "events", "pending"):
+        assert ground.out(command) == ""
+    for line in (("logs", "x"), ("replay",), ("verify",), ("wait", "x"), ("serve", "--stop")):
+        code, out, notes = ground.here(*line)
+        assert (code, out, notes.count(b"\n")) == (1, b"", 1), line
+    assert not ground.state.exists()
+    (ground.state.parent / "other").write_text("a file of somebody's")
+    code, _, notes = Ground(ground.state.parent).here("ps")
+    assert (code, b"no state directory" in notes) == (1, True)
+
+
+def test_a_table_on_a_terminal_and_no_colour_in_it(lived: Ground) -> None:
+    with lived.on_terminal("ps", "-a", env={"NO_COLOR": "1"}) as terminal:
+        assert terminal.wait() == 0
+    assert b"HANDLE" in terminal.shown
+    assert b"talk" in terminal.shown
+    assert not re.search(rb"\x1b\[[0-9;]*(3|4|9|10)[0-7]", terminal.shown)
+
+
+@pytest.mark.parametrize("line", [("logs", "--raw", "talk"), ("events",), ("ps", "-a"), ("replay", "--json")])
+def test_a_reader_that_leaves_is_no_error(lived: Ground, line: tuple[str, ...]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with lived.start(*line, stdout=write) as command:
+        os.close(write)
+        _, notes = command.communicate(timeout=30)
+    assert (command.returncode, notes) == (-signal.SIGPIPE, b"")
+
+
+def test_a_full_disk_is_told(lived: Ground) -> None:
+    with Path("/dev/full").open("wb") as full, lived.start("events", stdout=full) as command:
+        _, notes = command.communicate(timeout=30)
+    assert (command.returncode, notes.count(b"\n")) == (1, 1)
+
+
+class TestHelp:
+    """It teaches."""
+
+    @pytest.mark.parametrize("name", app.list_commands(app.make_context("lastword", [], resilient_parsing=True)))
+    def test_each_command_shows_how_it_is_used(self, ground: Ground, name: str) -> None:
+        text = ground.out(name, "--help")
+        if name != "demo":
+            assert f"lastword {name}" in text.partition("Options:")[0].partition("\n")[2], "an example"
+        assert f"lastword {name}" in DOCS.read_text()
+
+    def test_the_objects_are_those_of_the_docs(self, lived: Ground) -> None:
+        objects = {
+            "ps": lived.objects("ps", "-a")[0],
+            "logs": lived.objects("logs", "odd")[0],
+            "events": lived.objects("events")[0],
+            "pending": lived.objects("pending")[0],
+            "replay": lived.objects("replay")[0],
+            "verify": lived.objects("verify")[0],
+            "doctor": lived.objects("doctor")[0],
+        }
+        documented = dict(re.findall(r"^\| `(\w+)`[^|]* \| ([^|]+) \|$", DOCS.read_text(), re.MULTILINE))
+        for name, found in objects.items():
+            assert re.findall(r"`(\w+)`", documented[name]) == list(found), name
+
+    def test_a_shell_can_complete_commands_and_jobs(self, lived: Ground) -> None:
+        def offered(words: str, number: int) -> list[str]:
+            line = {"_LASTWORD_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(number)}
+            done = subprocess.run(COMMAND, env=lived.environment(line), capture_output=True, check=True, timeout=30)
+            return [each.partition(",")[2] for each in done.stdout.decode().split()]
+
+        assert offered("lastword ev", 1) == ["events"]
+        assert offered("lastword logs od", 2) == ["odd"]
+        assert offered("lastword logs zzz", 2) == []
+        for shell in ("bash", "zsh", "fish"):
+            done = subprocess.run(
+                COMMAND,
+                env=lived.environment({"_LASTWORD_COMPLETE": f"{shell}_source"}),
+                capture_output=True,
+                check=True,
+                timeout=30,
+            )
+            assert b"_LASTWORD_COMPLETE" in done.stdout
+
+
+def test_a_journal_that_is_no_json_is_never_shown_as_one(lived: Ground) -> None:
+    for command in ("ps -a", "events", "pending", "replay", "verify", "doctor", "logs odd"):
+        for line in lived.out(*command.split(), "--json").splitlines():
+            assert isinstance(json.loads(line), dict)
