@@ -178,7 +178,7 @@ class _Foreground:
     def _note(self, text: str) -> None:
         if not self._quiet:
             self._progress.clear()
-            note(text)
+            note(text if self._terminal is None else f"{text}\r")  # a raw terminal does not go back to the line's start
 
 
 def _is_same_file(one: int, other: int) -> bool:

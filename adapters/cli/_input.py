@@ -13,6 +13,7 @@ from typing import Final
 
 import anyio
 
+from ...notifier import LastwordError
 from ._job import Job
 
 _READ_BYTES: Final = 64 * 1024
@@ -39,8 +40,13 @@ async def pump_input(descriptor: int, job: Job) -> None:
         if not data:
             await job.close_input()
             return
-        if not await job.send(data):
-            return
+        try:
+            if not await job.send(data):
+                return
+        except LastwordError:
+            # A line that its terminal would cut; the user's own would do the same, and ring.
+            with contextlib.suppress(OSError):
+                os.write(descriptor, b"\a")
 
 
 def _in_foreground(descriptor: int) -> bool:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Final
+
+import anyio
 
 from ...supervisor import DirectoryInUseError
 from ._errors import OURS, CommandFailedError
@@ -12,6 +15,10 @@ from ._job import Job, Size
 from ._job_here import start_here
 from ._order import Order
 from ._served import IN_USE
+
+# A holder that is about to begin to serve, or to let go, does so in a moment: nobody tells of either.
+_PATIENCE_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 0.05
 
 
 @asynccontextmanager
@@ -22,16 +29,33 @@ async def start_job(state: Path, order: Order, size: Size | None, *, split: bool
     Raises `CommandFailedError` where it cannot be started, with the exit code for it, and what opening raises.
     """
     async with AsyncExitStack() as stack:
-        try:
-            job: Job = await stack.enter_async_context(start_here(state, order, size=size, split=split))
-        except DirectoryInUseError:
-            # Here, since most never need it.
-            from ..serve import NotServedError, connect
-            from ._job_served import start_served
-
+        began = anyio.current_time()
+        while True:
             try:
-                client = await stack.enter_async_context(connect(state))
-            except NotServedError:
-                raise CommandFailedError(IN_USE, OURS) from None
-            job = await start_served(client, order, size, split=split)
+                job = await _enter(stack, state, order, size, split=split)
+            except _HeldError:
+                if anyio.current_time() - began >= _PATIENCE_SECONDS:
+                    raise CommandFailedError(IN_USE, OURS) from None
+                await anyio.sleep(_LOOK_SECONDS)
+            else:
+                break
         yield job
+
+
+class _HeldError(Exception):
+    """Somebody holds the directory, and does not serve it, or not yet, or not any more."""
+
+
+async def _enter(stack: AsyncExitStack, state: Path, order: Order, size: Size | None, *, split: bool) -> Job:
+    try:
+        return await stack.enter_async_context(start_here(state, order, size=size, split=split))
+    except DirectoryInUseError:
+        # Here, since most never need it.
+        from ..serve import NotServedError, connect
+        from ._job_served import start_served
+
+        try:
+            client = await stack.enter_async_context(connect(state))
+        except NotServedError:
+            raise _HeldError from None
+        return await start_served(client, order, size, split=split)

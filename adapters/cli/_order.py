@@ -25,7 +25,7 @@ class Order:
     size: tuple[int, int]
     """Rows and columns of its terminal, if it gets one."""
 
-    stdin: bytes | Literal["pipe"] | None = attrs.field(repr=False)
+    stdin: Literal["pipe"] | None
 
 
 def order_of(
@@ -38,7 +38,7 @@ def order_of(
     survivors: Literal["stop", "keep"],
     tty: bool,
     size: tuple[int, int],
-    stdin: bytes | Literal["pipe"] | None,
+    stdin: Literal["pipe"] | None,
 ) -> Order:
     """The order.  Raises `click.UsageError` for a variable that is none."""
     variables: dict[str, str] = {}

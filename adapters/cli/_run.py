@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
+import stat
 from pathlib import Path
 from typing import Literal, cast
 
@@ -90,8 +90,11 @@ def run(
     raise click.exceptions.Exit(run_foreground(order, state, quiet=quiet))
 
 
-def input_here() -> bytes | None:
-    """All of standard input."""
-    if os.isatty(0):
+def input_here() -> Literal["pipe"] | None:
+    """How the job gets this program's input; None where there is none to get."""
+    try:
+        status = os.fstat(0)
+    except OSError:  # it was closed
         return None
-    return sys.stdin.buffer.read() or None
+    nothing = stat.S_ISCHR(status.st_mode) and status.st_rdev == Path(os.devnull).stat().st_rdev
+    return None if nothing else "pipe"

@@ -39,6 +39,7 @@ def send(job: str, text: str | None, no_newline: bool, keys: tuple[str, ...], eo
     """
     if text is None and not keys and not eof:
         raise click.UsageError("there is nothing to send: give TEXT, --key or --eof")
+    from ..serve import RequestError
     from ._look import find_jobs, look
     from ._served import ask
 
@@ -46,7 +47,12 @@ def send(job: str, text: str | None, no_newline: bool, keys: tuple[str, ...], eo
     if found.has_ended:
         raise CommandFailedError("it has ended, and takes no input any more")
     data = b"" if text is None else _bytes_of(text, newline=not no_newline)
-    ask(state, lambda client: _send(client, found.handle, data, keys, eof=eof))
+    try:
+        ask(state, lambda client: _send(client, found.handle, data, keys, eof=eof))
+    except RequestError as error:
+        if error.code != "stdin_closed":
+            raise
+        raise CommandFailedError("it takes no input (any more); run it with -d --input or -d --tty for that") from None
 
 
 def _bytes_of(text: str, *, newline: bool) -> bytes:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -10,6 +12,8 @@ from ._durations import duration_of
 from ._errors import CommandFailedError
 from ._print import note
 from ._state import state_option
+
+_LOOK_SECONDS: Final = 0.02
 
 
 @click.command()
@@ -51,3 +55,14 @@ def _end(state: Path, *, force: bool) -> None:
         if error.code != "busy":
             raise
         raise CommandFailedError("jobs are running; stop them first, or end them, too, with --force") from None
+    # It answers before it closes, and nobody tells when it has let go: what follows in a script wants the directory.
+    while is_held(state):
+        time.sleep(_LOOK_SECONDS)
+
+
+def is_held(state: Path) -> bool:
+    """Whether somebody alive holds the directory."""
+    from ._look import look
+
+    view = look(state)
+    return view is not None and view.held

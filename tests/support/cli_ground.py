@@ -94,13 +94,15 @@ class Ground:
 class OnTerminal:
     """A command whose controlling terminal this is; the end of the block hangs up."""
 
-    def __init__(self, arguments: tuple[str, ...], environment: dict[str, str], size: tuple[int, int] = (24, 80)):
+    def __init__(
+        self, arguments: tuple[str, ...], environment: dict[str, str], *, command: tuple[str, ...] = COMMAND
+    ) -> None:
         self.master, slave = os.openpty()
-        self.resize(*size)
+        self.resize(24, 80)
         self.before = termios.tcgetattr(slave)
         self.name = os.ttyname(slave)
         self.process = subprocess.Popen(
-            ["/bin/sh", "-c", _ON_TERMINAL, self.name, *COMMAND, *arguments],
+            ["/bin/sh", "-c", _ON_TERMINAL, self.name, *command, *arguments],
             stdin=subprocess.DEVNULL,
             env=environment,
             start_new_session=True,

@@ -167,8 +167,8 @@ def test_nothing_of_a_command_is_shown_by_its_order() -> None:
         survivors="stop",
         tty=False,
         size=(1, 1),
-        stdin=b"in",
+        stdin="pipe",
     )
     assert order.env["K"] == "hidden"
-    assert not {"secret", "hidden", "in'"} & set(repr(order).split())
+    assert "secret" not in repr(order)
     assert "hidden" not in repr(order)

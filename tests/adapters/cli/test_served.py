@@ -119,6 +119,29 @@ def test_a_server_on_a_terminal_ends_with_ctrl_c_and_its_jobs_with_it(ground: Gr
     assert ground.out("pending") == ""
 
 
+def test_input_is_sent_to_a_pipe_and_to_a_terminal(ground: Ground) -> None:
+    ground.out("run", "-d", "--input", "--name", "sorter", "--", "sort")
+    ground.out("send", "sorter", "b")
+    ground.out("send", "sorter", "-n", "a\n")
+    ground.out("send", "sorter", "--eof")
+    assert ground.out("wait", "sorter").endswith("exited 0\n")
+    assert ground.out("logs", "sorter") == "a\nb\n"
+    ground.out(
+        "run", "-d", "--tty", "--name", "shell", "--", "sh", "-c", "stty size; read line; echo got $line; sleep 600"
+    )
+    ground.out("send", "shell", "some words")
+    with ground.start("logs", "-f", "shell") as log:
+        shown = [lines(log.stdout).readline().rstrip() for _ in range(3)]
+        assert sorted(shown) == [b"24 80", b"got some words", b"some words"]  # when it is echoed, nobody knows
+        ground.out("send", "shell", "--key", "C-c")
+        assert log.wait(30) == 0
+    assert ground.here("wait", "shell")[0] == 128 + signal.SIGINT
+    ground.out("run", "-d", "--name", "deaf", "--", "sleep", "600")
+    for line in (("send", "deaf", "x"), ("send", "shell", "x"), ("send", "deaf", "--key", "Nope")):
+        code, _, notes = ground.here(*line)
+        assert (code, notes.count(b"\n")) == (1, 1), notes
+
+
 def test_without_a_server_there_is_nobody_to_ask(ground: Ground) -> None:
     assert ground.run("run", "--name", "done", "true").returncode == 0
     for command in ("stop", "wait"):
