@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 from crash_hosts import SUPPORT
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from ring_ground import Interrupted, check_chunk, everything, in_blocks, written
+from ring_ground import Crash, Interrupted, check_chunk, everything, in_blocks, written
 from ring_sizes import EXAMPLES, FULL_EXAMPLES, FULL_ROUNDS, FULL_TIMEOUT_SECONDS, ROUNDS, TIMES, report
 
 import lastword.supervisor.output._ring as reading
@@ -167,6 +168,52 @@ def test_one_who_was_overtaken_begins_anew_well_above_the_base(tmp_path: Path) -
         chunk = read_ring(tmp_path / "ring", None, 0, 100, terminal=False)
     assert chunk.start == writer.base + (8 << 20)
     writer.close()
+
+
+@pytest.mark.parametrize("stream", [None, 0, 1])
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_reader_that_fails_or_dies_at_any_step_changes_nothing(
+    stream: int | None, terminal: bool, tmp_path: Path
+) -> None:
+    """A disk that cannot be read is told, typed; nothing stays open, and the next read has it all."""
+    whose = in_blocks(10)
+    writer = RingWriter(str(path := tmp_path / "ring"), 100, split=stream is not None)
+    for start in range(0, 250, 10):
+        writer.append(memoryview(written(start, start + 10)), whose(start))
+    writer.seal(proven=True)
+    writer.close()
+    known = SpoolState.of(writer.header)
+    whole = path.read_bytes()
+
+    def read(error: BaseException | None, at: int) -> int:
+        """How many calls it has made; the one that is meant fails."""
+        calls = 0
+
+        def count() -> None:
+            nonlocal calls
+            calls += 1
+            if calls - 1 == at and error is not None:
+                raise error
+
+        system = Interrupted(count)
+        try:
+            with patch.object(reading, "os", system), patch.object(selecting, "os", system):
+                check_chunk(read_ring(path, known, 0, 1_000, terminal=terminal, stream=stream), 0, whose, stream)
+        finally:
+            assert system.opened == 0
+        return calls
+
+    calls = read(None, -1)
+    assert calls >= (2 if stream is None else 6)
+    for at in range(calls):
+        with pytest.raises(SupervisorError) as caught:
+            read(OSError(errno.EIO, "Input/output error", str(path)), at)
+        assert caught.value.code is ErrorCode.SPOOL_CORRUPT
+        assert str(tmp_path) not in str(caught.value)
+        with pytest.raises(Crash):
+            read(Crash(), at)
+        assert path.read_bytes() == whole
+        read(None, -1)
 
 
 def run_rounds(folder: Path, rounds: int, *, split: bool) -> str:

@@ -6,11 +6,12 @@ import os
 import signal
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import anyio
 import pytest
 from shim_ground import all_gone, pids_of, shim_of
-from supervising import OWNER, output_of, supervising, until
+from supervising import OWNER, SESSION, output_of, supervising, until
 
 from lastword.notifier import ProcessState, TerminalReason
 from lastword.supervisor import (
@@ -20,6 +21,8 @@ from lastword.supervisor import (
     Process,
     Streams,
     SupervisorError,
+    hold_directory,
+    view_directory,
 )
 
 every_tier = pytest.mark.usefixtures("each_tier")
@@ -61,7 +64,9 @@ async def check_both_ways(process: Process) -> None:
 
 @every_tier
 async def test_each_stream_has_its_own_bytes(tmp_path: Path) -> None:
-    """By cursor, by following, and after another opening."""
+    """By cursor, by following, from the folder while it is held, and after another opening."""
+    with hold_directory(tmp_path, session_id=SESSION, new_id=uuid4):  # which names its session
+        pass
     async with supervising(tmp_path) as supervisor:
         process = await supervisor.start(BOTH_WAYS, owner=OWNER, split_streams=True)
         outcome = await process.wait()
@@ -69,6 +74,9 @@ async def test_each_stream_has_its_own_bytes(tmp_path: Path) -> None:
         await check_both_ways(process)
         assert b"".join([chunk.data async for chunk in process.follow(streams="stdout")]) == OUT
         assert b"".join([chunk.data async for chunk in process.follow(streams="stderr")]) == ERR
+        (view,) = view_directory(tmp_path).processes
+        assert view.read_output(streams="stderr").data == ERR
+        assert view.read_output(4, streams="stdout").data == OUT[4:]
     async with supervising(tmp_path) as supervisor:
         await check_both_ways(supervisor.get(process.handle, OWNER))
 
