@@ -7,7 +7,8 @@ its path, such as `resources.umask` or `command[1]`.
 from __future__ import annotations
 
 import math
-from base64 import b64decode, b64encode
+from base64 import b64encode
+from binascii import a2b_base64
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
@@ -120,7 +121,7 @@ def _number(value: object, _: object) -> float:
 
 def _octets(value: object, _: object) -> bytes:
     try:
-        found = b64decode(value.encode("ascii"), validate=True) if type(value) is str else None
+        found = a2b_base64(value, strict_mode=True) if type(value) is str else None
     except ValueError:
         found = None
     if found is None:

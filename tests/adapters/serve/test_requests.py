@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -278,6 +279,78 @@ async def test_a_word_that_may_mean_two_is_refused(tmp_path: Path) -> None:
         assert caught.value.code == "ambiguous"
         await client.stop(one.handle)
         assert (await client.get("web")).handle == two.handle
+
+
+async def test_input_goes_to_a_pipe_and_to_its_end(tmp_path: Path) -> None:
+    async with served(tmp_path), connect(tmp_path) as client:
+        await client.start(["cat"], stdin="pipe", name="cat")
+        await client.send_input("cat", b"one ")
+        await client.send_input("cat", b"two", key="Enter")
+        await client.send_input("cat", bytes(bounds.MAX_CHUNK_BYTES), eof=True)
+        assert await output(client, "cat") == b"one two\r" + bytes(bounds.MAX_CHUNK_BYTES)
+        with pytest.raises(RequestError) as caught:
+            await client.send_input("cat", b"x")
+        assert caught.value.code == "stdin_closed"
+        full = await client.start("exec sleep 60", stdin="pipe")
+        with pytest.raises(RequestError) as caught:
+            for _ in range(16):
+                await client.send_input(full.handle, bytes(bounds.MAX_CHUNK_BYTES))
+        assert caught.value.code == "input_backpressure"
+        with pytest.raises(RequestError) as caught:
+            await client.start("true", stdin=b"", env={}, name="x" * 200)
+        assert caught.value.field == "name"
+
+
+TERMINAL = """
+import os, select, signal
+
+def show(*_):
+    print("{0.lines}x{0.columns}".format(os.get_terminal_size(0)))
+
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+signal.signal(signal.SIGWINCH, show)
+show()
+while True:
+    if select.select([0], [], [], 0.01)[0]:  # looks up at times: Python sees no signal that comes just before a read
+        print(f"<{input()}>")
+"""
+
+
+async def test_a_terminal_is_typed_into_and_resized(tmp_path: Path) -> None:
+    async with served(tmp_path), connect(tmp_path) as client:
+        await client.start([sys.executable, "-c", TERMINAL], pty=Size(rows=30, cols=100), name="tty")
+
+        async def said(expected: bytes) -> None:
+            await asked_until(lambda: client.read("tty", max_bytes=4096), lambda chunk: expected in chunk.data)
+
+        await said(b"30x100")
+        await client.resize("tty", 40, 120)
+        await said(b"40x120")
+        await client.send_input("tty", b"hello", key="Enter")
+        await said(b"<hello>")
+        await client.send_input("tty", key="C-c")
+        outcome = (await client.wait(["tty"])).processes[0].outcome
+        assert outcome is not None
+        assert outcome.signal == 2
+
+
+async def test_streams_that_are_split_are_read_one_by_one(tmp_path: Path) -> None:
+    async with served(tmp_path), connect(tmp_path) as client:
+        await client.start(
+            "echo out; echo err >&2; read -r _; echo more >&2", stdin="pipe", split_streams=True, name="j"
+        )
+        assert (await client.read("j", streams="stderr", wait=True)).data == b"err\n"
+        seen: list[bytes] = []
+        async with anyio.create_task_group() as tasks:
+
+            async def follow() -> None:
+                seen.extend([chunk.data async for chunk in client.follow("j", streams="stdout")])
+
+            tasks.start_soon(follow)
+            await until(lambda: seen == [] or seen == [b"out\n"])
+            await client.send_input("j", b"\n", eof=True)
+        assert seen == [b"out\n"]
+        assert [chunk.data async for chunk in client.follow("j", streams="stderr")] == [b"err\nmore\n"]
 
 
 async def test_input_of_a_process_that_takes_none_is_refused(tmp_path: Path) -> None:
