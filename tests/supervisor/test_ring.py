@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from ring_ground import Act, Crash, System, everything, own, written
 from ring_sizes import EXAMPLES, FULL_EXAMPLES, FULL_TIMEOUT_SECONDS, report
 
+import lastword.supervisor.output._streams as selecting
 from lastword.supervisor.output import SpoolState, read_header, read_ring
-from lastword.supervisor.output import _streams as selecting
 from lastword.supervisor.shim import _header as layout
 from lastword.supervisor.shim import _ring as writing
 from lastword.supervisor.shim._header import HEADER_BYTES, RingHeader, parse_header, segment_of, switches_of

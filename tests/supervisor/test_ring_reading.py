@@ -20,9 +20,9 @@ from ring_ground import Crash, Interrupted, check_chunk, everything, in_blocks, 
 from ring_sizes import EXAMPLES, FULL_EXAMPLES, FULL_ROUNDS, FULL_TIMEOUT_SECONDS, ROUNDS, TIMES, report
 
 import lastword.supervisor.output._ring as reading
+import lastword.supervisor.output._streams as selecting
 from lastword.supervisor import ErrorCode, OutputFault, SupervisorError
 from lastword.supervisor.output import SpoolState, awaits_rest, read_header, read_ring
-from lastword.supervisor.output import _streams as selecting
 from lastword.supervisor.output._chunk import incomplete_tail
 from lastword.supervisor.shim import _header as layout
 from lastword.supervisor.shim._header import HEADER_BYTES, RingHeader, pack_switch, segment_of
