@@ -116,7 +116,7 @@ class Drain:
             self._descriptors.remove(pipe)
             os.close(pipe)
 
-    def _end(self, pipe: int) -> None:
+    def _end(self, pipe: int, /) -> None:
         """Nothing more will come by it."""
         self._close(pipe)
 
