@@ -35,6 +35,7 @@ class MachineFacts:
     - `child_lists`: whether the kernel lists the children of a process; else all processes are looked through.
     - `adopts_orphans`: whether this process does so already: it is the init of its container, or a subreaper.
     - `ignores_sigchld`: whether this process ignores SIGCHLD, so that the kernel keeps no exit status for it.
+    - `terminals`: whether a terminal can be had (`pty=`); to find out, one is opened and closed at once.
     - `open_files`, `processes`: the limits that new descriptors and processes meet; None is no limit.
     """
 
@@ -46,6 +47,7 @@ class MachineFacts:
     child_lists: bool | None
     adopts_orphans: bool | None
     ignores_sigchld: bool | None
+    terminals: bool
     open_files: int | None
     processes: int | None
 
@@ -63,6 +65,7 @@ def look_up() -> MachineFacts:
         child_lists=_has_child_lists() if proc else None,
         adopts_orphans=True if os.getpid() == 1 else flag,
         ignores_sigchld=_ignores_sigchld(),
+        terminals=_has_terminals(),
         open_files=limit_of(resource.RLIMIT_NOFILE),
         processes=limit_of(resource.RLIMIT_NPROC),
     )
@@ -132,6 +135,21 @@ def _ignores_sigchld() -> bool | None:
                 return bool(int(line[7:], 16) >> (signal.SIGCHLD - 1) & 1)
     handler = signal.getsignal(signal.SIGCHLD)
     return None if handler is None else handler is signal.SIG_IGN
+
+
+def _has_terminals() -> bool:
+    try:
+        master, slave = os.openpty()
+    except OSError:
+        return False
+    try:
+        os.ttyname(slave)  # by that name a job opens it
+    except OSError:
+        return False
+    finally:
+        os.close(slave)
+        os.close(master)
+    return True
 
 
 def limit_of(which: int) -> int | None:

@@ -145,6 +145,8 @@ def _notes(facts: MachineFacts) -> list[str]:
         )
     if facts.ignores_sigchld:
         notes.append("this process ignores SIGCHLD: held by process_group, jobs end with an unknown exit status")
+    if not facts.terminals:
+        notes.append("no terminal can be had (is /dev/pts mounted?): pty= is refused, and jobs run with pipes only")
     if facts.child_lists is False:
         notes.append("the kernel has no lists of children, so stopping looks through all processes, which is slower")
     unknown = [

@@ -112,7 +112,7 @@ class TerminalDrain(Drain):
             self._ring.publish()
         return taken > 0
 
-    def _end(self, _pipe: int) -> None:
+    def _end(self, pipe: int) -> None:
         """Nobody has the other side open."""
         if not self._over and self._held is None:
             try:

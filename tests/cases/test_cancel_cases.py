@@ -206,7 +206,8 @@ def test_c71_a_run_ends_after_many_starts_are_cancelled(count: int, backend: str
 
 @every_tier
 async def test_c72_nothing_is_left_to_complain_about(tier: Containment, anyio_backend_name: str) -> None:
-    """The part without a pipe: every warning is an error, and one that nobody can catch would be printed."""
+    """Pipes and terminals too, with input that waits: every warning is an error, and one that nobody can catch would be
+    printed."""
     strict = {"PYTHONWARNINGS": "error", "PYTHONDEVMODE": "1"}
     ends = {"return": (0, ""), "error": (1, "ZeroDivisionError")}
     with ExitStack() as stack:

@@ -250,7 +250,7 @@ async def test_c56_large_stdin() -> None:
 
 @every_tier
 async def test_c57_input_that_nobody_reads_is_no_error() -> None:
-    """The part with all of it at the start: a program that does not read it, or not to its end, exits 0."""
+    """With all of it at the start: a program that does not read it, or not to its end, exits 0."""
     async with supervising() as supervisor:
         for command in (["true"], ["head", "-c", "10"], "exec <&-; exit 0"):
             process = await supervisor.start(command, owner=OWNER, stdin=b"x" * (1 << 20))

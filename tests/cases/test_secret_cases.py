@@ -16,7 +16,7 @@ from supervising import OWNER, output_of, supervising, until
 import lastword
 from lastword.notifier import ProcessState
 from lastword.session import LoopScope
-from lastword.supervisor import Containment, InvalidCommandError, SpawnFailedError, StopMode
+from lastword.supervisor import Containment, InvalidCommandError, SpawnFailedError, StdinClosedError, StopMode
 from lastword.supervisor.launch import _zygote  # pyright: ignore[reportPrivateUsage] -- where it runs its helpers
 from lastword.supervisor.shim._header import HEADER_BYTES
 
@@ -55,11 +55,12 @@ async def test_c95_no_secret_in_anything_that_is_written_or_said(
             with pytest.raises(InvalidCommandError) as refused:
                 await runtime.start(["true", f"{ARGUMENT}\0"])
             said += [str(refused.value), repr(refused.value)]
+            said += [await _refused_input(runtime, pty=False), await _refused_input(runtime, pty=True)]
             outcome = await process.wait()
             assert outcome.exit_code == 3
             said.append(repr(await stopped.stop(StopMode.KILL)))
-            said += [repr(notice) for notice in (await told_once(runtime, 2 + len(wrong))).values()]
-            said += [repr(await anext(deliveries)) for _ in range(5 + len(wrong))]
+            said += [repr(notice) for notice in (await told_once(runtime, 4 + len(wrong))).values()]
+            said += [repr(await anext(deliveries)) for _ in range(11 + len(wrong))]
         said += [repr(process), repr(outcome), repr(runtime.supervisor.list(runtime.loop)), repr(runtime)]
         said += [repr(delivery) for delivery in await runtime.pending()]
         chunk = await process.read_output()
@@ -75,6 +76,25 @@ async def test_c95_no_secret_in_anything_that_is_written_or_said(
                 assert b"SEKRET" not in path.read_bytes()[:HEADER_BYTES]
     said += [caplog.text, *(str(record.__dict__) for record in caplog.records)]
     assert [text for text in said if "SEKRET" in text] == []
+
+
+async def _refused_input(runtime: lastword.Runtime, *, pty: bool) -> str:
+    """All that is said of input which waits, is too much, too long, too late; the process is stopped meanwhile."""
+    said: list[str] = []
+    process = await runtime.start(
+        "stty -echo; echo up; exec sleep 60" if pty else "echo up; exec sleep 60", stdin="pipe", pty=pty
+    )
+    await process.wait_output(0)
+    for _ in range(3):
+        try:
+            await process.send_input(INPUT.encode() * (1000 if pty else 100_000))
+        except lastword.LastwordError as error:
+            said += [str(error), repr(error), repr(error.__dict__)]
+    assert len(said) == (9 if pty else 6)  # each that is too long, or after the first
+    said += [repr(process), repr(process._job.input), repr(await process.stop(StopMode.KILL))]  # pyright: ignore[reportPrivateUsage]
+    with pytest.raises(StdinClosedError) as closed:
+        await process.send_input(INPUT.encode())
+    return "\n".join([*said, str(closed.value), repr(closed.value)])
 
 
 @contained

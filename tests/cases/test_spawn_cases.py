@@ -162,7 +162,7 @@ async def test_c68_nearly_no_descriptor_is_left(tier: Containment, anyio_backend
 @every_tier
 @sizes(25, 500)
 async def test_c75_starts_beside_threads(count: int, recwarn: pytest.WarningsRecorder) -> None:
-    """The part without a terminal: sixteen threads allocate and log, nothing warns, hangs or forks this process."""
+    """Without a terminal: sixteen threads allocate and log, nothing warns, hangs or forks this process."""
     over = threading.Event()
 
     def work() -> None:
@@ -193,7 +193,7 @@ async def test_c75_starts_beside_threads(count: int, recwarn: pytest.WarningsRec
 
 @every_tier
 async def test_c77_a_job_holds_its_own_three_descriptors_only(mark: str) -> None:
-    """The part without a pipe for input: no sibling has an end of another's, however many are started at once."""
+    """Without a pipe for input: no sibling has an end of another's, however many are started at once."""
     async with supervising(limits=Limits(running_per_loop=32, spool_bytes=4096)) as supervisor:
         await together(partial(_sleeper, supervisor, mark) for _ in range(25))
         for descriptor in os.pipe():

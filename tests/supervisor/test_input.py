@@ -6,7 +6,6 @@ Where a process must not read yet, it opens a FIFO first, which waits for the te
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from pathlib import Path
 import anyio
 import pytest
 from shim_ground import all_gone, pids_of, shim_of, stopped, zygote_of
-from supervising import OWNER, alive, output_of, supervising, until, wait_for_output
+from supervising import OWNER, alive, no_descriptor_left, output_of, supervising, until, wait_for_output
 
 from lastword.notifier import ProcessState
 from lastword.supervisor import (
@@ -315,19 +314,6 @@ async def test_starts_that_fail_leave_no_pipe(each_tier: Containment) -> None:
 
 def _descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 -- a count
-
-
-@contextmanager
-def no_descriptor_left() -> Generator[None]:
-    """For the block, as far as this process goes."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    lowest = os.dup(0)
-    os.close(lowest)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.mark.parametrize(

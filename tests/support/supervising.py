@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import resource
 import sqlite3
 import tempfile
 import threading
@@ -71,6 +73,19 @@ def nothing_left() -> Generator[None]:
     assert after.threads <= before.threads, (before, after)
     assert after.children <= before.children, (before, after)
     assert after.temporaries <= before.temporaries, (before, after)
+
+
+@contextmanager
+def no_descriptor_left() -> Generator[None]:
+    """This process cannot open another one while the block lasts."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.dup(0)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 tier: Containment | None = None
