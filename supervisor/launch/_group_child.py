@@ -17,7 +17,7 @@ from ..output import SpoolState
 from ..shim._facts import Facts
 from ..shim._keeper import Keeper
 from ..shim._ring import RingWriter
-from ..shim._terminal import Terminal
+from ..shim._terminal import Terminal, drain_of
 from ._launcher import LaunchSpec, Listener, Report, StopMode
 from ._leader import Leader
 from ._reports import report_of
@@ -103,14 +103,11 @@ class GroupChild:
         self._tree = GroupTree(leader, terminal)
         self._keeper = Keeper(
             self._tree,
-            pipes,
             self._ring,
             self,
+            drain_of(pipes, terminal, self._ring, reactor, buffer),
             keep=spec.survivors == "keep",
-            descriptors=reactor,
             timers=timers,
-            buffer=buffer,
-            terminal=terminal,
         )
         if leader.descriptor is None:
             timers.call_after(0, self._on_exit)

@@ -57,9 +57,14 @@ class TerminalInput(Input):
 
     def resize(self, size: TerminalSize) -> None:
         """Change its size; the foreground process group gets SIGWINCH.  Raises `SupervisorError`."""
-        if self._writing is None:
-            raise SupervisorError(ErrorCode.PTY_UNAVAILABLE, "the process has ended, and its terminal with it")
-        termios.tcsetwinsize(self._writing, (size.rows, size.cols))
+        if self._writing is not None:
+            try:
+                termios.tcsetwinsize(self._writing, (size.rows, size.cols))
+            except termios.error:  # it was hung up
+                pass
+            else:
+                return
+        raise SupervisorError(ErrorCode.PTY_UNAVAILABLE, "the process has ended, and its terminal with it")
 
     def _check(self, data: bytes) -> None:
         if self._lengths(data)[0] > MAX_LINE_BYTES:

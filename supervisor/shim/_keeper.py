@@ -25,17 +25,15 @@ import os
 import signal
 from enum import Enum
 
-from ._drain import Drain
 from ._facts import Facts
-from ._terminal import TerminalDrain
 
 TYPE_CHECKING = False  # `typing` would cost the zygote's start
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ._ports import Descriptors, Listener, Timer, Timers, Tree
+    from ._drain import Drain
+    from ._ports import Listener, Timer, Timers, Tree
     from ._ring import RingWriter
-    from ._terminal import Terminal
 
 INTERRUPT, TERMINATE, STOP_KILL = "interrupt", "terminate", "kill"
 """The modes of a stop; the values of `StopMode`."""
@@ -67,19 +65,16 @@ class Keeper:
     def __init__(
         self,
         tree: Tree,
-        pipes: tuple[int, ...],
         ring: RingWriter,
         listener: Listener,
+        drain: Callable[[Callable[[], None]], Drain],
         *,
         keep: bool,
-        descriptors: Descriptors,
         timers: Timers,
-        buffer: memoryview,
-        terminal: Terminal | None = None,
     ) -> None:
-        """Own `pipes` (see `Drain`) from here on; `keep`: survivors of a leader that ends by itself are kept.
+        """Own what `drain` makes, which calls back whenever there is output; and `ring`.
 
-        `terminal`: the only pipe is that, and no pipe.
+        `keep`: survivors of a leader that ends by itself are kept.
         """
         self._tree = tree
         self._ring = ring
@@ -102,11 +97,7 @@ class Keeper:
         self._end_at = 0.0
         self._timer: Timer | None = None
         self._drain_end: Timer | None = None
-        self._drain = (
-            Drain(pipes, ring, descriptors, buffer, self._on_output)
-            if terminal is None
-            else TerminalDrain(terminal, ring, descriptors, buffer, self._on_output)
-        )
+        self._drain = drain(self._on_output)
 
     # --- what is asked ------------------------------------------------------------------------------------------------
 

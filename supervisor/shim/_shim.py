@@ -27,7 +27,7 @@ from ._facts import Facts
 from ._keeper import Keeper
 from ._loop import Loop
 from ._ring import RingWriter
-from ._terminal import Terminal
+from ._terminal import Terminal, drain_of
 from ._tree import SubreaperTree
 
 # include/uapi/linux/prctl.h
@@ -129,14 +129,11 @@ class Shim:
         self._tree = SubreaperTree(leader, self._cgroup, self._on_leader_end, terminal)
         self._keeper = Keeper(
             self._tree,
-            reading,
             self._ring,
             self,
+            drain_of(reading, terminal, self._ring, self._loop, _BUFFER),
             keep=self._spec.keep,
-            descriptors=self._loop,
             timers=self._loop,
-            buffer=_BUFFER,
-            terminal=terminal,
         )
         self._spec.argv, self._spec.env = (), ()  # not needed any more, and not ours to keep
         self._tell(messages.STARTED, os.getpid())

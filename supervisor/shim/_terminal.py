@@ -127,3 +127,16 @@ class TerminalDrain(Drain):
         held, self._held = self._held, None
         if held is not None:
             os.close(held)
+
+
+def drain_of(
+    pipes: tuple[int, ...],
+    terminal: Terminal | None,
+    ring: RingWriter,
+    descriptors: Descriptors,
+    buffer: memoryview,
+) -> Callable[[Callable[[], None]], Drain]:
+    """What makes a job's drain, once it is known who is called: of its `pipes`, or of its `terminal`."""
+    if terminal is None:
+        return lambda on_readable: Drain(pipes, ring, descriptors, buffer, on_readable)
+    return lambda on_readable: TerminalDrain(terminal, ring, descriptors, buffer, on_readable)

@@ -14,6 +14,7 @@ import pytest
 from crash_tools import need
 from own_cgroups import give, need_root, own_cgroup, run_inside
 from strangers import STRANGER
+from supervising import no_descriptor_left
 
 import lastword
 from lastword.supervisor import Containment, LackCode, doctor
@@ -121,6 +122,15 @@ def test_the_limits_are_those_of_now() -> None:
         soft, _ = resource.getrlimit(which)
         assert limit_of(which) == (None if soft == resource.RLIM_INFINITY else soft)
     assert facts.processes == limit_of(resource.RLIMIT_NPROC)
+
+
+def test_where_no_terminal_can_be_had_that_is_told() -> None:
+    assert doctor().facts.terminals
+    assert "pty=" not in str(doctor())
+    with no_descriptor_left():
+        found = doctor()
+    assert not found.facts.terminals
+    assert "pty= is refused" in str(found)
 
 
 def test_no_limit_is_told_as_such() -> None:
