@@ -73,13 +73,15 @@ class Notices:
         self._left: dict[UUID, Process] = {}
         self._covered: dict[_Fact, int] = {}
 
-    async def collect(self) -> Bulletin:
+    async def collect(self, *, since: str | None = None) -> Bulletin:
         """Everything that is not settled, in the order of the journal.  A checkpoint.
 
-        Called again before an `ack` it tells the same again, and what has come since.  At most as many lines as the
-        loop has places (64), the rest follows.  Cancelled: nothing is lost.  Where the journal cannot be read now, what
-        has been read is told; raises as `Loop.receive_nowait` does.
+        Called again before an `ack` it tells the same again, and what has come since; with the cursor of an earlier
+        bulletin as `since`, the latter alone (its `ack` settles both).  At most as many lines as the loop has places
+        (64), the rest follows.  Cancelled: nothing is lost.  Where the journal cannot be read now, what has been read
+        is told; raises as `Loop.receive_nowait` does.
         """
+        shown = self._number_of(since or "")
         await self._catch_up()
         while True:
             try:
@@ -91,9 +93,10 @@ class Notices:
         running = self._running()
         for fact in [*((_ENDED, each) for each in (*self._held, *self._told)), *((_LEFT, each) for each in running)]:
             self._covered.setdefault(fact, self._number)
-        lines = self._ended_lines() + [
+        lines = self._ended_lines(shown) + [
             f"A call was cancelled and its command goes on: {name_of(self._profile, process.handle)} is running."
-            for process in running.values()
+            for command_id, process in running.items()
+            if self._covered[_LEFT, command_id] > shown
         ]
         return Bulletin(lines=lines, cursor=f"{self._life}-{self._number}", notices=self)
 
@@ -149,9 +152,13 @@ class Notices:
         self._left = {each: process for each, process in self._left.items() if process.outcome is None}
         return {each: process for each, process in self._left.items() if process.state is ProcessState.RUNNING}
 
-    def _ended_lines(self) -> list[str]:
-        notices = sorted(self._held.values(), key=lambda notice: notice.journal_seq)
-        return [self._ended(each) for each in notices if each.notification.command_id not in self._told]
+    def _ended_lines(self, shown: int) -> list[str]:
+        news = [
+            notice
+            for command_id, notice in self._held.items()
+            if command_id not in self._told and self._covered[_ENDED, command_id] > shown
+        ]
+        return [self._ended(notice) for notice in sorted(news, key=lambda notice: notice.journal_seq)]
 
     def _ended(self, notice: Notice) -> str:
         notification = notice.notification

@@ -60,6 +60,20 @@ async def test_what_comes_after_a_bulletin_is_not_settled_by_it() -> None:
         assert await unsettled(one.runtime) == [later]
 
 
+async def test_what_an_earlier_bulletin_has_can_be_left_out_and_is_settled_all_the_same() -> None:
+    async with agent() as one:
+        first = await background(one, "true")
+        bulletin = await one.notices.collect()
+        assert (await one.notices.collect(since=bulletin.cursor)).lines == []
+        second = await background(one, "false")
+        news = await one.notices.collect(since=bulletin.cursor)
+        assert news.lines == [f"Process {second} has ended: exited, exit code 1."]
+        assert len((await one.notices.collect(since="of an earlier life")).lines) == 2
+        assert await unsettled(one.runtime) == [first, second]
+        await news.ack()
+        assert await unsettled(one.runtime) == []
+
+
 async def test_what_a_result_has_told_is_no_line_and_is_settled_with_the_turn() -> None:
     async with agent() as one:
         ran = await one.call("Bash", command="exit 3")
