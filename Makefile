@@ -3,7 +3,7 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 
-.PHONY: .venv demo test check prove bench docs dist wheel-test requirements clean
+.PHONY: .venv demo test check prove bridges bench docs dist wheel-test requirements clean
 
 # Only the environment.
 .venv: .venv/.installed
@@ -42,6 +42,12 @@ docs: .venv/.installed
 # nothing.
 prove: .venv/.installed
 	CI=true $(PY) -m pytest -m prove -s
+	$(MAKE) bridges
+
+# The bridges to agent SDKs, each against the real one in an environment of its own.
+BRIDGES := anthropic langchain openai-agents pydantic-ai
+bridges:
+	for name in $(BRIDGES); do .ci/bridge $$name || exit 1; done
 
 # Paired figures, each in one run; it fails where a median has missed a bar, after all have run.
 bench: .venv/.installed
@@ -56,10 +62,13 @@ dist: .venv/.installed
 wheel-test: .venv/.installed
 	.ci/wheel-test $(PYTHONS)
 
-# Pin anew what requirements/dev.in and pyproject.toml ask for (needs uv; the file names no registry host).
+# Pin anew what requirements/*.in and pyproject.toml ask for (needs uv; the files name no registry host).
 requirements:
 	uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		--extra cli --extra mcp --extra screen --extra trio -o requirements/dev.txt pyproject.toml requirements/dev.in
+	for name in $(BRIDGES); do \
+		uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+			--extra trio -o requirements/bridge-$$name.txt pyproject.toml requirements/bridge-$$name.in || exit 1; done
 
 clean:
-	rm -rf .venv dist docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .bridges dist docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis

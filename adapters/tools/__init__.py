@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ._naming import Profile as Profile
+from ._native_arguments import MAX_WAIT_MS as MAX_WAIT_MS
 from ._notices import Bulletin as Bulletin
 from ._notices import Notices as Notices
 from ._profiles import tool_specs as tool_specs

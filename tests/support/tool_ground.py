@@ -74,7 +74,15 @@ def check(result: Result) -> None:
 @asynccontextmanager
 async def agent(directory: Path | None = None, *, profile: Any = "native", **options: Any) -> AsyncGenerator[Agent]:
     """An agent with the tools of the main loop, for a block that must leave nothing and must not hang."""
-    with nothing_left(), anyio.fail_after(HANG_SECONDS):
+    with nothing_left():
+        async with sdk_agent(directory, profile=profile, **options) as one:
+            yield one
+
+
+@asynccontextmanager
+async def sdk_agent(directory: Path | None = None, *, profile: Any = "native", **options: Any) -> AsyncGenerator[Agent]:
+    """As `agent`, where an SDK keeps threads of its own that outlast the block."""
+    with anyio.fail_after(HANG_SECONDS):
         async with lastword.open_runtime(directory, **options) as runtime:
             notices = Notices(runtime, profile=profile)
             yield Agent(runtime, tool_specs(runtime, profile=profile, notices=notices), notices)
