@@ -96,7 +96,7 @@ class Claude:
     async def bash(self, asked: ClaudeBashArguments, telling: Telling) -> Result:
         """Run a command: to its end, or until its time is over, or not waiting at all."""
         budget = None if asked.run_in_background else asked.timeout / 1000
-        process = await self._jobs.start(asked.command, budget, name=printable(asked.description or ""))
+        process = await self._jobs.start(telling, asked.command, budget, name=printable(asked.description or ""))
         shown = await self._jobs.show_ends(telling, process, 0, self._jobs.inline_bytes)
         self._cursors.shown(telling, process, shown)
         answer = streams_of(shown) | {"interrupted": shown["status"] in _STOPPED}

@@ -91,7 +91,8 @@ class Codex:
         options: dict[str, Any] = {"cwd": asked.workdir} | ({"pty": True} if asked.tty else {})
         argv = [asked.shell, *(["-l"] if asked.login else []), "-c", asked.cmd]
         self._cursors.forget_all_but(self._jobs.known())
-        process = await self._jobs.start(argv, clamp(asked.yield_time_ms, LEAST_YIELD_MS, MOST_YIELD_MS), **options)
+        budget = clamp(asked.yield_time_ms, LEAST_YIELD_MS, MOST_YIELD_MS)
+        process = await self._jobs.start(telling, argv, budget, **options)
         return await self._show(telling, process, began, asked.max_output_tokens)
 
     async def write(self, asked: WriteArguments, telling: Telling) -> Result:

@@ -62,28 +62,40 @@ class Jobs:
         """The loop's processes, oldest first."""
         return self._runtime.supervisor.list(self._loop)
 
-    async def start(self, command: str | Sequence[str], budget: float | None, **options: Any) -> Process:
+    async def start(
+        self, telling: Telling, command: str | Sequence[str], budget: float | None, **options: Any
+    ) -> Process:
         """Start a process, and return it once it has ended or `budget` seconds are over (None: at once).
 
-        One that goes on is in the background then; also where the call is cancelled.
+        One that goes on is in the background then.
         """
         origin = new_uuid7()
         wanted = cast("StartOptions", {**options, "background": budget is None, "origin_execution_id": origin})
-        process: Process | None = None
         try:
             process = await self._runtime.start(command, owner=self._loop, **wanted)
-            if budget is not None:
-                with anyio.move_on_after(budget):
-                    await process.wait()
-                if process.outcome is None:
-                    await process.background()
         except anyio.get_cancelled_exc_class():
             # It may run although `start` has not said so: who is cancelled in the moment of the hand-over gets nothing.
-            process = process or next((each for each in self.known() if each.origin_execution_id == origin), None)
-            if process is not None:
-                await self._leave(process)
+            for process in self.known():
+                if process.origin_execution_id == origin:
+                    telling.began(process)
             raise
+        telling.began(process)
+        if budget is not None:
+            with anyio.move_on_after(budget):
+                await process.wait()
+            if process.outcome is None:
+                await process.background()
         return process
+
+    async def leave(self, processes: Sequence[Process]) -> None:
+        """Nobody waits for them any more, and no result names them: say so, where that can still be said."""
+        for process in processes:
+            try:
+                with anyio.CancelScope(shield=True), anyio.move_on_after(_FAREWELL_SECONDS), suppress(LastwordError):
+                    await process.background()  # where it fails the supervisor is closing: the last word is on its way
+            finally:
+                if process.outcome is None:
+                    self.listener.left(process)
 
     async def total(self, process: Process) -> int:
         """How much it has written by now."""
@@ -105,15 +117,6 @@ class Jobs:
     async def wait_end(self, processes: Sequence[Process], *, every: bool, timeout: float) -> None:
         """Until one (`every`: each) of `processes` has ended, or in time."""
         await _wait([process.wait for process in processes], every=every, timeout=timeout)
-
-    async def _leave(self, process: Process) -> None:
-        """Nobody waits for it any more, and no result names it: say so, where that can still be said."""
-        try:
-            with anyio.CancelScope(shield=True), anyio.move_on_after(_FAREWELL_SECONDS), suppress(LastwordError):
-                await process.background()  # where it fails the supervisor is closing: the last word is on its way
-        finally:
-            if process.outcome is None:
-                self.listener.left(process)
 
     async def show(
         self, telling: Telling, process: Process, cursor: int, limit: int, *, base64: bool = False

@@ -54,7 +54,7 @@ class Native:
             options["pty"] = True
         elif asked.stdin:
             options["stdin"] = "pipe"
-        process = await self._jobs.start(asked.command, budget, **options)
+        process = await self._jobs.start(telling, asked.command, budget, **options)
         shown = await self._jobs.show_ends(telling, process, 0, min(limit, self._jobs.inline_bytes))
         return shown | note_of(shown)
 

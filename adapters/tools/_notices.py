@@ -94,7 +94,7 @@ class Notices:
         for fact in [*((_ENDED, each) for each in (*self._held, *self._told)), *((_LEFT, each) for each in running)]:
             self._covered.setdefault(fact, self._number)
         lines = self._ended_lines(shown) + [
-            f"A call was cancelled and its command goes on: {name_of(self._profile, process.handle)} is running."
+            f"A call gave no result and its command goes on: {name_of(self._profile, process.handle)} is running."
             for command_id, process in running.items()
             if self._covered[_LEFT, command_id] > shown
         ]
@@ -135,7 +135,7 @@ class Notices:
         self._told.add(process.command_id)
 
     def left(self, process: Process) -> None:
-        """The call that had started this process was cancelled: the model does not know of it."""
+        """The call that had started this process gave no result: the model does not know of it."""
         self._left[process.command_id] = process
 
     # --- inside
@@ -148,7 +148,7 @@ class Notices:
             return
 
     def _running(self) -> dict[UUID, Process]:
-        """Those of cancelled calls that run; one that has ended is told by its notice, one that starts is not yet."""
+        """Those of calls without a result that run; who has ended is told by a notice, and who starts is not, yet."""
         self._left = {each: process for each, process in self._left.items() if process.outcome is None}
         return {each: process for each, process in self._left.items() if process.state is ProcessState.RUNNING}
 

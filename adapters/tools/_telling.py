@@ -21,7 +21,7 @@ class Listener(Protocol):
         ...
 
     def left(self, process: Process) -> None:
-        """The call that had started this process was cancelled: no result names it."""
+        """The call that had started this process has given no result that names it."""
         ...
 
 
@@ -42,6 +42,7 @@ class Telling:
 
     def __init__(self) -> None:
         self._told: list[Process] = []
+        self.begun: list[Process] = []
         self._then: list[Callable[[], None]] = []
 
     def state(self, process: Process) -> Result:
@@ -49,6 +50,10 @@ class Telling:
         if process.outcome is not None:
             self.ended(process)
         return state_of(process)
+
+    def began(self, process: Process) -> None:
+        """The call has started this process: if no answer is given, the model does not know of it."""
+        self.begun.append(process)
 
     def ended(self, process: Process) -> None:
         """The answer has the process's last word, whether or not that is durable by now."""

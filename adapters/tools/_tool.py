@@ -35,20 +35,27 @@ def tool(
 
     async def handle(arguments: dict[str, Any]) -> Result:
         telling = Telling()
+        given = False
         try:
             answer = await act(form.read(arguments), telling)
+            given = True
         except BadArgumentError as error:
-            return bad_argument(error)
+            answer = bad_argument(error)
         except SpawnFailedError as error:
             with suppress(ProcessNotFoundError):
                 telling.ended(jobs.find(error.handle))
             answer = refusal(error)
+            given = True
         except SupervisorError as error:
-            return refusal(error)
+            answer = refusal(error)
         except Exception:
             logger.exception("the tool %s has failed", name)
-            return unforeseen()
-        telling.given(jobs.listener)  # no await from here to the caller
+            answer = unforeseen()
+        finally:
+            if not given:  # cancelled too
+                await jobs.leave(telling.begun)
+        if given:
+            telling.given(jobs.listener)  # no await from here to the caller
         return answer
 
     return ToolSpec(name=name, description=description, input_schema=form.schema, handler=handle)

@@ -1,4 +1,4 @@
-"""A cancelled call of Bash, at every moment of it: no process is lost from sight."""
+"""A call of Bash that gives no result, cancelled at whatever moment: no process is lost from sight."""
 
 from __future__ import annotations
 
@@ -27,9 +27,28 @@ async def test_whatever_runs_after_it_is_in_the_background_and_the_model_is_told
             for process in one.runtime.supervisor.list(one.runtime.loop):
                 if process.outcome is None and process.state is lastword.ProcessState.RUNNING:
                     told = given or (await one.notices.collect()).lines
-                    assert process.handle in str(told)
+                    assert process.handle in str(told), (ticks, told)
                     assert process.backgrounded
                     await process.stop(lastword.StopMode.KILL)
                 outcome = await process.wait()
                 assert outcome.diagnostic in {"", "start_cancelled"}
             await (await one.notices.collect()).ack()
+
+
+async def test_a_call_that_fails_after_the_start_leaves_it_in_the_background_and_the_model_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with agent() as one:
+
+        async def refuse(*arguments: object) -> None:
+            raise lastword.SupervisorError(lastword.ErrorCode.SPOOL_CORRUPT, "the kept output is damaged")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(lastword.Process, "read_output", refuse)
+            result = await one.call("Bash", command="exec sleep 60", yield_time_ms=0)
+        assert result["error"] == "spool_corrupt"
+        (process,) = one.runtime.supervisor.list(one.runtime.loop)
+        assert process.backgrounded
+        assert (await one.notices.collect()).lines == [
+            f"A call gave no result and its command goes on: process {process.handle} is running."
+        ]

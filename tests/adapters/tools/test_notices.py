@@ -163,7 +163,7 @@ async def test_the_model_learns_of_a_command_whose_call_was_cancelled(tmp_path: 
             tasks.cancel_scope.cancel()
         (process,) = one.runtime.supervisor.list(one.runtime.loop)
         goes_on = await one.notices.collect()
-        assert goes_on.lines == [f"A call was cancelled and its command goes on: process {process.handle} is running."]
+        assert goes_on.lines == [f"A call gave no result and its command goes on: process {process.handle} is running."]
         (tmp_path / "gate").write_text("go\n")
         await one.told_home(process.handle)
         assert await lines(one) == [f"Process {process.handle} has ended: exited, exit code 3."]
