@@ -20,6 +20,9 @@ from mcp_types import CLIENT_INFO_META_KEY, INTERNAL_ERROR, ErrorData, JSONRPCEr
 from ._client_state import ANONYMOUS
 from ._transport import Incoming, Outgoing
 
+# Of what comes before the first request so much is kept; that a client has initialized is what matters there.
+_MAX_KEPT = 8
+
 # A client that probes for the newest protocol asks again by the old one; then it has heard it.
 _REFUSING_SECONDS = 3.0
 
@@ -46,9 +49,10 @@ async def first_request(incoming: Incoming) -> Opening | None:
             item = await incoming.receive()
         except anyio.EndOfStream:
             return None
-        came.append(item)
         if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCRequest):
-            return Opening(messages=tuple(came), request=item.message)
+            return Opening(messages=(*came, item), request=item.message)
+        if len(came) < _MAX_KEPT:
+            came.append(item)
 
 
 def client_name(method: str, params: Mapping[str, Any] | None) -> str:

@@ -104,6 +104,7 @@ class Tools:
             return False
 
     async def _notices(self) -> dict[str, Any]:
+        # The notices and their cursor are taken in one step: what comes in between would be confirmed unseen.
         if not (held := self._desk.held()):
             return {}
         told: dict[str, Any] = {"notices": [self._told(each) for each in held], CURSOR: self._desk.cursor()}
@@ -122,6 +123,7 @@ class Tools:
             "process_id": said.process_handle,
             "status": said.state.name.lower(),
             "reason": said.reason.name.lower(),
+            "exit_code": None,
         }
         try:
             process = self._runtime.supervisor.get(said.process_handle, self._runtime.loop)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import anyio
 import pytest
-from mcp_ground import GENERATIONS, background, beside, call, ended, told
+from mcp import Client
+from mcp_ground import GENERATIONS, background, beside, call, connected, ended, told
 from session_ground import FaultyJournal
+from supervising import HANG_SECONDS, until
 
 import lastword
 from lastword.session.journal import SqliteJournal
@@ -111,6 +114,28 @@ async def test_jobs_of_an_ended_life_are_told_by_the_first_result_of_the_next(tm
     async with beside(tmp_path / "state") as (client, _):
         (notice,) = (await call(client, "NoSuchTool"))["notices"]
         assert (notice["process_id"], notice["reason"]) == (handle, "runner_shutdown")
+
+
+async def test_the_first_result_waits_for_what_is_on_its_way_to_the_journal(tmp_path: Path) -> None:
+    journal = FaultyJournal(SqliteJournal(tmp_path / "journal.db"))
+    with anyio.fail_after(HANG_SECONDS):
+        async with lastword.open_runtime(tmp_path / "state", journal=journal) as runtime:
+            journal.gate = threading.Event()
+            process = await runtime.start("true")
+            await process.wait()
+            results: list[list[str]] = []
+
+            async def ask() -> None:
+                async with Client(connected(runtime)) as client:
+                    results.append(told(await call(client, "ProcessList")))
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(ask)
+                await until(journal.at_gate.is_set)
+                await anyio.wait_all_tasks_blocked()
+                assert results == []
+                journal.gate.set()
+            assert results == [[process.handle]]
 
 
 async def test_where_the_journal_cannot_take_it_a_notice_is_told_again(tmp_path: Path) -> None:

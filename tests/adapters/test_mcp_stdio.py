@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from uuid import uuid4
 
+import anyio
 import psutil
 import pytest
 from cases_ground import gone, running
@@ -28,7 +29,7 @@ from mcp_ground import (
     server_environment,
     told,
 )
-from supervising import until
+from supervising import HANG_SECONDS, until
 
 import lastword
 from lastword.adapters.mcp._lines import MAX_LINE_BYTES
@@ -58,13 +59,14 @@ def stubborn(mark: str) -> str:
 
 async def last_words(state: Path) -> dict[str, str]:
     """Of a directory that nobody has any more: whose end is not acknowledged, and why it ended."""
-    async with lastword.open_runtime(state) as runtime:
-        assert all(process.outcome is not None for process in runtime.supervisor.list(runtime.loop))
-        words: dict[str, str] = {}
-        for _ in await runtime.pending():
-            said = (await runtime.loop.receive()).notification
-            words[said.process_handle] = said.reason.name
-        return words
+    with anyio.fail_after(HANG_SECONDS):
+        async with lastword.open_runtime(state) as runtime:
+            await runtime.supervisor.outbox.wait_empty()
+            words: dict[str, str] = {}
+            for _ in await runtime.pending():
+                said = (await runtime.loop.receive()).notification
+                words[said.process_handle] = said.reason.name
+            return words
 
 
 # --- the end
@@ -199,6 +201,7 @@ async def test_on_stdout_there_is_the_protocol_and_nothing_else(tmp_path: Path, 
         assert (result["status"], result["exit_code"]) == ("exited", 0)
         await server.send(request(2, "ping"))
         assert (await server.receive(2))["result"] == {}
+        assert Path(f"/proc/{server.process.pid}/fd/0").readlink() == Path("/dev/null")
         await server.stdin.aclose()
         assert await server.rest() == []  # each line until here was a message
         assert await server.process.wait() == 0

@@ -44,13 +44,14 @@ async def beside(
     with nothing_left(), anyio.fail_after(HANG_SECONDS):
         async with (
             lastword.open_runtime(state, **options) as runtime,
-            Client(_connected(runtime), mode=generation, message_handler=handler) as client,
+            Client(connected(runtime), mode=generation, message_handler=handler) as client,
         ):
             yield client, runtime
 
 
 @asynccontextmanager
-async def _connected(runtime: lastword.Runtime) -> AsyncGenerator[Any]:
+async def connected(runtime: lastword.Runtime) -> AsyncGenerator[Any]:
+    """A transport to a server of this runtime."""
     to_server, incoming = anyio.create_memory_object_stream[SessionMessage | Exception]()
     outgoing, from_server = anyio.create_memory_object_stream[SessionMessage]()
     async with anyio.create_task_group() as tasks:
