@@ -42,10 +42,14 @@ _TRIES: Final = 8
 
 @attrs.frozen
 class _Piece:
-    """The bytes of [start, end), all or those of one stream; `oldest`: the lowest switch that says so."""
+    """The bytes of [start, end), all or those of one stream; `oldest`: the lowest switch that says so.
+
+    `last`: where what could be told ended then.
+    """
 
     start: int
     end: int
+    last: int
     data: bytes = b""
     oldest: int | None = None
     selected: Selection | None = None
@@ -87,21 +91,22 @@ def read_ring(
                 ErrorCode.CURSOR_AHEAD,
                 f"cursor {cursor} is beyond the {state.total} bytes written so far; use the last next_cursor",
             )
-        piece = _Piece(max(cursor, state.base), state.total)
-        if piece.start < _end(header, state, stream):
+        start = max(cursor, state.base)
+        last = _end(header, state, stream)
+        piece = _Piece(start, start, last)
+        if start < last:
             if descriptor is None or header is None:
                 raise SupervisorError(ErrorCode.SPOOL_CORRUPT, "the kept output is gone; the process is not affected")
             reader = _Reader(descriptor, max_bytes, stream)
             if terminal:
-                piece = reader.take(header, state, piece.start)
+                piece = reader.take(header, state, start)
                 reader.check(piece)
             else:
-                state, piece = reader.chase(header, state, piece.start)
-        end = _end(header, state, stream)
-    if piece.start >= end:  # nothing more is kept, or nothing more of which it is known whose it is
-        piece = _Piece(state.total, state.total)
+                state, piece = reader.chase(header, state, start)
+    if piece.start >= piece.last:  # nothing more is kept, or nothing more of which it is known whose it is
+        piece = _Piece(state.total, state.total, state.total)
     # What comes after the end of what is kept will not complete a character; what comes after the live end may.
-    if piece.end < end or (not terminal and piece.end == state.total):
+    if piece.end < piece.last or (not terminal and piece.end == state.total):
         piece = piece.without_tail()
     return OutputChunk(
         data=piece.data,
@@ -138,23 +143,23 @@ class _Reader:
 
     def take(self, header: RingHeader, state: SpoolState, start: int, *, attempt: int = 0) -> _Piece:
         """What is at `start` if nobody overwrites it meanwhile; with each attempt further from the oldest switches."""
-        end = _end(header, state, self.stream)
+        last = _end(header, state, self.stream)
         if self.stream is None:
-            end = min(end, start + self.max_bytes)
-            return _Piece(start, end, _copy(self.descriptor, header, start, end - start))
+            end = min(last, start + self.max_bytes)
+            return _Piece(start, end, last, _copy(self.descriptor, header, start, end - start))
         if not header.split:
             raise _damaged()
         left = header.switches - header.first_switch
         if left <= 0:
-            return _Piece(end, end)
+            return _Piece(last, last, last)
         lowest = header.switches - max(1, left >> attempt)
-        found = select(Index(self.descriptor, header), lowest, start, end, self.stream, self.max_bytes)
+        found = select(Index(self.descriptor, header), lowest, start, last, self.stream, self.max_bytes)
         pieces = [
             _copy(self.descriptor, header, first, last - first)[at - first : upto - first]
             for first, last, parts in found.together()
             for at, upto in parts
         ]
-        return _Piece(found.start, found.end, b"".join(pieces), lowest, found)
+        return _Piece(found.start, found.end, last, b"".join(pieces), lowest, found)
 
     def check(self, piece: _Piece) -> None:
         """Raise `SupervisorError` (spool_corrupt) where it comes from an index that is none."""
@@ -180,7 +185,7 @@ class _Reader:
                 room = state.end - state.base
                 start = state.base + min((attempt + 1) * _AHEAD_BYTES, room - (room >> attempt + 1))
         passed = max(start, passed)
-        return state, _Piece(passed, passed)
+        return state, _Piece(passed, passed, _end(header, state, self.stream))
 
 
 @contextlib.contextmanager

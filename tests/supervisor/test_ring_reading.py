@@ -123,30 +123,53 @@ def test_one_who_is_overtaken_reads_nothing_wrong_at_length() -> None:
     report(f"ring: {FULL_EXAMPLES} meetings of a reader with a writer between its calls")
 
 
-@pytest.mark.parametrize("stream", [None, 0, 1])
-def test_one_who_is_always_overtaken_is_told_the_gap(stream: int | None, tmp_path: Path) -> None:
+def test_one_who_is_always_overtaken_is_told_the_gap(tmp_path: Path) -> None:
     """It does not starve: a writer that goes all round between two calls leaves a gap, and the next read goes on."""
-    whose = in_blocks(31)
-    limit = 1_000 if stream is None else 1 << 20  # of two streams the index alone is overtaken
-    writer = RingWriter(str(tmp_path / "ring"), limit, split=stream is not None)
+    writer = RingWriter(str(tmp_path / "ring"), 1_000)
 
     def go_round() -> None:
-        for start in range(writer.total, writer.total + 100_006, 31):
-            writer.append(memoryview(written(start, start + 31)), whose(start))
+        writer.append(memoryview(written(writer.total, writer.total + 100_000)))
         writer.publish()
 
     go_round()
-    interrupted = Interrupted(go_round)
-    with patch.object(reading, "os", interrupted), patch.object(selecting, "os", interrupted):
-        chunk = read_ring(tmp_path / "ring", None, 0, 50, terminal=False, stream=stream)
-        check_chunk(chunk, 0, whose, stream)
+    with patch.object(reading, "os", Interrupted(go_round)):
+        chunk = read_ring(tmp_path / "ring", None, 0, 50, terminal=False)
+        check_chunk(chunk, 0)
         assert chunk.gap
         assert not chunk.data
-    go_round()
-    again = read_ring(tmp_path / "ring", None, chunk.next_cursor, 50, terminal=False, stream=stream)
-    check_chunk(again, chunk.next_cursor, whose, stream)
+    again = read_ring(tmp_path / "ring", None, chunk.next_cursor, 50, terminal=False)
+    check_chunk(again, chunk.next_cursor)
     assert again.data
     writer.close()
+
+
+@pytest.mark.parametrize("stream", [0, 1])
+@pytest.mark.parametrize("size", [6, 160], ids=["slower", "faster"])
+def test_one_whose_index_is_overtaken_reads_further_on(stream: int, size: int, tmp_path: Path) -> None:
+    """Though the bytes are all there.  Each time it begins nearer to the end; a writer that goes all round its index
+    between two calls leaves a gap, and the next read goes on."""
+    whose = in_blocks(1)
+    with patch.object(layout, "_LEAST_SWITCHES", 128), patch.object(layout, "_LARGEST_SWITCHES", 128):
+        writer = RingWriter(str(tmp_path / "ring"), 1 << 20, split=True)
+
+        def write() -> None:
+            for start in range(writer.total, writer.total + size):
+                writer.append(memoryview(written(start, start + 1)), whose(start))
+            writer.publish()
+
+        for _ in range(40):
+            write()
+        interrupted = Interrupted(write)
+        with patch.object(reading, "os", interrupted), patch.object(selecting, "os", interrupted):
+            chunk = read_ring(tmp_path / "ring", None, 0, 50, terminal=False, stream=stream)
+        check_chunk(chunk, 0, whose, stream)
+        assert chunk.gap
+        assert bool(chunk.data) == (size == 6)
+        assert writer.base == 0
+        again = read_ring(tmp_path / "ring", None, chunk.next_cursor, 50, terminal=False, stream=stream)
+        check_chunk(again, chunk.next_cursor, whose, stream)
+        assert again.data
+        writer.close()
 
 
 def test_one_who_was_overtaken_begins_anew_well_above_the_base(tmp_path: Path) -> None:
