@@ -14,7 +14,7 @@ import anyio
 import attrs
 
 from ...supervisor import Process, ProcessNotFoundError, StdinClosedError, StopMode
-from ._arguments import Flag, Form, Text, Whole, argument, encode
+from ._arguments import Flag, Form, Text, Whole, argument
 from ._cursors import Cursors
 from ._jobs import Jobs
 from ._naming import session_number
@@ -115,7 +115,7 @@ class Codex:
 
     async def _give(self, process: Process, chars: str) -> None:
         try:
-            await process.send_input(encode("chars", chars))
+            await self._jobs.send(process, "chars", chars)
         except StdinClosedError:
             # There is no other tool to stop it with; on a terminal the character does it.
             if chars != _CTRL_C or process.outcome is not None:

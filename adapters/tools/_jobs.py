@@ -20,9 +20,9 @@ from ..._runtime import Runtime, StartOptions
 from ...notifier import LastwordError, new_uuid7
 from ...notifier._first import first_of
 from ...session import Loop
-from ...supervisor import Process
+from ...supervisor import ErrorCode, Process, SupervisorError
 from ...supervisor.output import OutputChunk
-from ._arguments import encode
+from ._arguments import BadArgumentError, encode
 from ._excerpt import Excerpt, as_base64, as_text, end_as_text
 from ._result import Result, ends_of, last_of, output_of
 from ._telling import Listener, Telling, Unheard
@@ -101,14 +101,15 @@ class Jobs:
         """How much it has written by now."""
         return (await process.read_output(0, 1)).total
 
-    async def give(self, process: Process, data: str | None, *, eof: bool, size: tuple[int, int] | None) -> None:
-        """Set its terminal's size, then write to it, then end its input, as far as each is asked for."""
-        if size is not None:
-            await process.resize(*size)
-        if data is not None:
-            await process.send_input(encode("data", data))
-        if eof:
-            await process.close_input()
+    async def send(self, process: Process, field: str, text: str) -> None:
+        """Write `text`, the argument of that name, to its pipe or its terminal.  Raises `BadArgumentError`."""
+        data = encode(field, text)
+        try:
+            await process.send_input(data)
+        except SupervisorError as error:
+            if error.code is ErrorCode.INVALID_ARGUMENTS:
+                raise BadArgumentError(field, error.message) from None
+            raise
 
     async def wait_change(self, processes: Sequence[Process], after: int, *, every: bool, timeout: float) -> None:
         """Until one (`every`: each) of `processes` has more than `after` bytes of output or has ended, or in time."""

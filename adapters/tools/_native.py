@@ -63,7 +63,12 @@ class Native:
         check_input(asked)
         process = self._jobs.find(asked.process_id)
         cursor = await self._jobs.total(process) if asked.cursor is None else asked.cursor
-        await self._jobs.give(process, asked.data, eof=asked.eof, size=size_of(asked))
+        if asked.rows is not None and asked.cols is not None:
+            await process.resize(asked.rows, asked.cols)
+        if asked.data is not None:
+            await self._jobs.send(process, "data", asked.data)
+        if asked.eof:
+            await process.close_input()
         if asked.yield_time_ms:
             await self._jobs.wait_change([process], cursor, every=True, timeout=asked.yield_time_ms / 1000)
         shown = await self._jobs.show(telling, process, cursor, self._jobs.inline_bytes)
@@ -141,11 +146,6 @@ def check_input(asked: InputArguments) -> None:
         raise BadArgumentError("rows" if asked.rows is None else "cols", "is missing; rows and cols go together")
     if asked.data is None and not asked.eof and asked.rows is None:
         raise BadArgumentError("data", "is missing; give data, eof, or rows and cols")
-
-
-def size_of(asked: InputArguments) -> tuple[int, int] | None:
-    """The size that a terminal is to get."""
-    return None if asked.rows is None or asked.cols is None else (asked.rows, asked.cols)
 
 
 def note_of(shown: Result) -> Result:

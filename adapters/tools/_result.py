@@ -29,7 +29,7 @@ _FIELDS = {"cwd": "workdir", "output_limit": "max_output_bytes", "pty": "tty"}
 # Where its advice is for whoever calls the library.
 _ADVICE = {
     ErrorCode.NOT_FOUND: "you have no process of that id; ProcessList shows those that you have",
-    ErrorCode.PTY_UNAVAILABLE: "it has no terminal, or none can be had here; run it without tty",
+    ErrorCode.PTY_UNAVAILABLE: "it has no terminal: start it with tty, or without where none can be had",
 }
 
 
@@ -90,8 +90,6 @@ def refusal(error: SupervisorError) -> Result:
     if isinstance(error, InvalidCommandError):
         field, why = cast("tuple[str, str]", error.args)
         return bad_argument(BadArgumentError(_FIELDS.get(field, field), why))
-    if error.code is ErrorCode.INVALID_ARGUMENTS:
-        return bad_argument(BadArgumentError("", error.message))
     answer: Result = {"error": str(error.code), "message": _ADVICE.get(error.code, error.message)}
     if isinstance(error, SpawnFailedError):
         answer |= {"process_id": error.handle, "kind": error.kind}

@@ -145,6 +145,17 @@ async def test_codex_a_session_is_polled_and_interrupted_by_its_number(tmp_path:
         assert (await one.call("write_stdin", session_id=session + 1))["error"] == "not_found"
 
 
+@pytest.mark.usefixtures("_short_polls")
+async def test_codex_a_terminal_takes_what_is_typed() -> None:
+    async with agent(profile="codex") as one:
+        begun = await one.call("exec_command", cmd="stty -echo; read line; echo got $line", tty=True, yield_time_ms=0)
+        (process,) = one.runtime.supervisor.list(one.runtime.loop)
+        await one.call("write_stdin", session_id=begun["session_id"], chars="hi\n", yield_time_ms=0)
+        await process.wait()
+        output = (await process.read_output()).text.text
+        assert output.endswith("got hi\n")
+
+
 async def test_codex_much_output_is_cut_in_the_middle_and_its_size_told() -> None:
     async with agent(profile="codex") as one:
         result = await one.call("exec_command", cmd="seq 1 20000", max_output_tokens=500)
