@@ -217,7 +217,7 @@ def live(
         patch.object(layout, "_LARGEST_SEGMENT", segment),
         patch.object(layout, "_LEAST_SWITCHES", room),
         patch.object(layout, "_LARGEST_SWITCHES", room),
-        patch.object(selecting, "TURNS", room + 1),
+        patch.object(selecting, "TURNS", room + 1 if room % 2 else 2),
         patch.object(selecting, "_BETWEEN_BYTES", between),
         patch.object(writing, "_UNTOLD_BYTES", 3 * segment),
     ):
