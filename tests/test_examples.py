@@ -50,6 +50,15 @@ def test_an_mcp_client_is_told_over_a_killed_server(tmp_path: Path) -> None:
     assert lines[-1] == "-- nothing is owed any more: True"
 
 
+def test_an_agent_with_tools_is_told_once_and_its_transcript_says_so(tmp_path: Path) -> None:
+    printed = run_python(str(EXAMPLES / "agent_tools.py"), str(tmp_path / "state"), cwd=tmp_path).splitlines()
+    assert printed[0] == "tool (running)"
+    assert set(printed[1:-2]) == {"tool read some code"}
+    assert re.fullmatch(r"notice Process [\w-]{22} has ended: exited, exit code 3\.", printed[-2])
+    assert printed[-1] == "tool 2 errors"
+    assert run_python(str(EXAMPLES / "agent_tools.py"), str(tmp_path / "state"), cwd=tmp_path) == ""
+
+
 @pytest.mark.checkout
 def test_the_readme_example_runs_as_it_is_and_is_about_ten_lines(tmp_path: Path) -> None:
     (snippet,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
