@@ -32,17 +32,23 @@ def mcp(ctx: click.Context, state: str | None, backend: str) -> None:
     """
     from ..mcp import NoWireError, take_wire
 
+    directory = wanted_state(ctx, state)
+    try:
+        wire = take_wire()
+    except NoWireError as error:
+        raise CommandFailedError(str(error)) from None
+    _serve(wire, directory, backend)
+
+
+def wanted_state(ctx: click.Context, state: str | None) -> str | None:
+    """The directory that was named, wherever in the line; None for the client's own."""
     root = ctx.find_root()
     if state is None and root.get_parameter_source("state") is ParameterSource.COMMANDLINE:
         # Not LASTWORD_STATE: a directory that every client inherits would be every client's.
         state = root.params["state"]
     if state is not None and (not state or "\0" in state):
         raise click.UsageError("the state directory's name is empty, or no name")
-    try:
-        wire = take_wire()
-    except NoWireError as error:
-        raise CommandFailedError(str(error)) from None
-    _serve(wire, state, backend)
+    return state
 
 
 def _serve(wire: Wire, state: str | None, backend: str) -> None:

@@ -6,10 +6,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lastword.adapters.cli._app import app
+from lastword.adapters.cli._mcp import mcp, wanted_state
 from lastword.adapters.mcp import client_directory
 from lastword.adapters.mcp._lines import LineSplitter
 from lastword.adapters.mcp._opening import client_name
@@ -82,6 +85,36 @@ def test_without_an_absolute_xdg_state_home_it_is_in_the_home_directory(monkeypa
     monkeypatch.setenv("HOME", "/home/bert")
     for base in ({}, {"XDG_STATE_HOME": ""}, {"XDG_STATE_HOME": "relative"}):
         assert client_directory("x", "/", base).is_relative_to("/home/bert/.local/state/lastword-mcp")
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        (["mcp"], None),
+        (["--state", "there", "mcp"], "there"),
+        (["mcp", "--state", "here"], "here"),
+        (["--state", "there", "mcp", "--state", "here"], "here"),
+    ],
+)
+def test_a_directory_is_the_one_that_the_line_names_and_never_one_that_is_inherited(
+    monkeypatch: pytest.MonkeyPatch, line: list[str], wanted: str | None
+) -> None:
+    monkeypatch.setenv("LASTWORD_STATE", "everybodys")
+    with (
+        app.make_context("lastword", line) as root,
+        mcp.make_context("mcp", line[line.index("mcp") + 1 :], root) as own,
+    ):
+        assert wanted_state(own, own.params["state"]) == wanted
+
+
+@pytest.mark.parametrize("state", ["", "a\0b"])
+def test_a_directory_that_has_no_name_is_refused(state: str) -> None:
+    with (
+        app.make_context("lastword", ["mcp"]) as root,
+        mcp.make_context("mcp", [], root) as own,
+        pytest.raises(click.UsageError, match="name is empty"),
+    ):
+        wanted_state(own, state)
 
 
 @given(st.text("ABCabc012-_", min_size=1, max_size=22))

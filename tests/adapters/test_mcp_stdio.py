@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -76,10 +77,23 @@ async def test_when_the_client_leaves_no_process_is_left_and_every_last_word_is_
     tmp_path: Path, anyio_backend_name: str, mark: str
 ) -> None:
     async with over_stdio(tmp_path, anyio_backend_name) as client:
-        handles = [await background(client, command) for command in (f"exec {sleeper(mark)}", stubborn(mark))]
-        await until(lambda: len(running(mark)) >= 5)
+        command = f"setsid {sleeper(mark)} & {sleeper(mark)} & exec {sleeper(mark)}"
+        handles = [await background(client, command) for _ in range(2)]
+        await until(lambda: len(running(mark)) >= 6)
     assert running(mark) == []
     assert await last_words(own_state(tmp_path)) == dict.fromkeys(handles, "RUNNER_SHUTDOWN")
+
+
+@pytest.mark.prove
+async def test_jobs_that_hear_nothing_are_ended_within_the_clients_patience(
+    tmp_path: Path, anyio_backend_name: str, mark: str
+) -> None:
+    # The SDK's client waits two seconds, and two after SIGTERM; then it kills.
+    async with over_stdio(tmp_path, anyio_backend_name) as client:
+        handle = await background(client, stubborn(mark))
+        await until(lambda: len(running(mark)) >= 4)
+    assert running(mark) == []
+    assert await last_words(own_state(tmp_path)) == {handle: "RUNNER_SHUTDOWN"}
 
 
 @pytest.mark.parametrize(
@@ -122,8 +136,8 @@ async def test_killed_and_started_again_it_tells_what_the_client_had_not_confirm
         assert told(first) == [quick]
         slow = await background(client, f"exec {sleeper(mark)}")
         await until(lambda: bool(running(mark)))
-        (server,) = [each for each in psutil.Process().children() if "lastword" in each.cmdline()]
-        server.kill()
+        (server,) = {each.pid for each in psutil.Process().children()}.intersection(running("lastword\0mcp"))
+        os.kill(server, signal.SIGKILL)
         with pytest.raises(MCPError, match="Connection closed"):
             await call(client, "ProcessList")
         await gone(mark)
