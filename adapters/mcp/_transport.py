@@ -65,7 +65,7 @@ async def run_transport(wire: Wire, serve: Serve) -> None:
         async with write_receiver:
             try:
                 async for message in write_receiver:
-                    await wire.write(_encoded(message.message))
+                    await wire.write(encoded(message.message))
             except WireBrokenError:
                 serving.cancel()
         written.set()
@@ -135,7 +135,8 @@ def _refused_for_size() -> _Refusal:
     return _Refusal(_error(None, INVALID_REQUEST, f"the line is longer than {MAX_LINE_BYTES} bytes and was skipped"))
 
 
-def _encoded(message: JSONRPCMessage) -> bytes:
+def encoded(message: JSONRPCMessage) -> bytes:
+    """The message as one line; where that cannot be, an error for whoever waits for it.  Pure but for the log."""
     try:
         return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
     except (PydanticSerializationError, ValueError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,23 @@ import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mcp_types import JSONRPCResponse
 
 from lastword.adapters.cli._app import app
 from lastword.adapters.cli._mcp import mcp, wanted_state
 from lastword.adapters.mcp import client_directory
 from lastword.adapters.mcp._lines import LineSplitter
 from lastword.adapters.mcp._opening import client_name
+from lastword.adapters.mcp._transport import encoded
 from lastword.adapters.mcp._uris import output_uri, parse_uri, process_uri
+
+
+def test_what_cannot_be_written_as_json_is_an_error_for_whoever_asked(caplog: pytest.LogCaptureFixture) -> None:
+    answer = JSONRPCResponse(jsonrpc="2.0", id=7, result={"output": "\ud800"})
+    written = json.loads(encoded(answer))
+    assert (written["id"], written["error"]["code"]) == (7, -32603)
+    assert "cannot be written" in caplog.text
+
 
 HOME = {"XDG_STATE_HOME": "/home/anna/.state"}
 
