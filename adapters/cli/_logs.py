@@ -161,8 +161,8 @@ def _tail_start(process: ProcessView, lines: int) -> int:
     while end > 0:
         begin = max(0, end - _BACK_BYTES)
         chunk = process.read_output(begin, end - begin)
-        if not chunk.data:
-            return max(begin, chunk.next_cursor)
+        if not chunk.data or chunk.start >= end:  # what was there has been overwritten meanwhile
+            return max(begin, chunk.start)
         data = chunk.data[: end - chunk.start]
         # The newline that ends the last line begins none.
         at = len(data) - 1 if end == total and data.endswith(b"\n") else len(data)

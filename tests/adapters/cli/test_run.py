@@ -5,10 +5,11 @@ from __future__ import annotations
 import fcntl
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
-from cli_ground import Ground, gone
+from cli_ground import HANG_SECONDS, Ground, gone
 
 from lastword.supervisor import view_directory
 from lastword.supervisor.launch._site import KEEPERS_LOCK
@@ -93,6 +94,10 @@ def test_a_second_run_in_a_held_directory_is_refused_in_one_line(ground: Ground)
         assert second.stderr.count(b"\n") == 1
         assert b"in use" in second.stderr
         assert [job["state"] for job in ground.objects("ps")] == ["running"]
+        # Told in a moment, though the note of that is only written with what comes next.
+        deadline = time.monotonic() + HANG_SECONDS
+        while ground.out("pending"):
+            assert time.monotonic() < deadline
         first.terminate()
         assert first.wait(30) == 128 + signal.SIGTERM
     assert [job["state"] for job in ground.objects("ps", "-a")] == ["terminated"]

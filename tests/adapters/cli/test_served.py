@@ -12,6 +12,8 @@ from typing import IO, Any
 import pytest
 from cli_ground import Ground, gone
 
+from lastword.supervisor import view_directory
+
 READY = "echo ready $$; exec sleep 600"
 
 
@@ -83,6 +85,7 @@ def test_jobs_are_stopped_together_and_what_outlives_an_interrupt_is_told(ground
     assert (code, notes.count(b"\n")) == (1, 1)
     assert ground.out("stop", "-m", "kill", "deaf") == f"{handles[1]}\tdeaf\tkilled\n"
     assert ground.out("serve", "--stop") == ""
+    assert not view_directory(ground.state).held  # whoever comes next can have it
 
 
 def test_a_foreground_run_goes_through_the_server_and_ends_with_its_command(ground: Ground) -> None:

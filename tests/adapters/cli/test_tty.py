@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import termios
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from cli_ground import COMMAND, Ground, OnTerminal, gone
@@ -101,15 +102,16 @@ def test_what_is_typed_is_its_input_and_its_end(ground: Ground) -> None:
         assert terminal.wait() == 0
 
 
-def test_in_a_shells_background_it_runs_on_and_does_not_read(ground: Ground) -> None:
-    """Who reads its terminal from there is stopped, and so would be whoever waits for it."""
-    script = (
-        f"{' '.join(COMMAND)} run -- sh -c 'echo ready; sleep 0.5; echo over' & read x; echo shell $x; wait; echo done"
-    )
-    with OnTerminal(("sh", "-c", f"set -m; {script}"), ground.environment(), command=()) as terminal:
+def test_in_a_shells_background_it_runs_on_and_does_not_read(ground: Ground, tmp_path: Path) -> None:
+    """Who reads its terminal from there is stopped; and what was typed is the shell's."""
+    gate = tmp_path / "gate"
+    run = f"{' '.join(COMMAND)} run -- sh -c 'echo ready; sleep 0.5; echo over' &"
+    shell = f"set -m; {run} while [ ! -e {gate} ]; do sleep 0.05; done; read x; echo shell $x; wait; echo done"
+    with OnTerminal(("sh", "-c", shell), ground.environment(), command=()) as terminal:
         terminal.expect(b"ready")
-        terminal.press(b"mine\r")
-        terminal.expect(b"shell mine")
+        terminal.press(b"mine\r")  # there to be read, while nobody does
         terminal.expect(b"over")
+        gate.touch()
+        terminal.expect(b"shell mine")
         terminal.expect(b"done")
         assert terminal.wait() == 0

@@ -1,0 +1,62 @@
+"""Where a foreground job is kept, while others hold the directory."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import anyio
+import pytest
+
+from lastword.adapters.cli import _job_start
+from lastword.adapters.cli._errors import CommandFailedError
+from lastword.adapters.cli._order import order_of
+from lastword.supervisor import hold_directory
+
+ORDER = order_of(
+    ("sh", "-c", "exit 6"),
+    name="",
+    cwd=None,
+    env=(),
+    timeout=None,
+    survivors="stop",
+    tty=False,
+    size=(24, 80),
+    stdin=None,
+)
+
+
+@pytest.mark.parametrize("lets_go", [True, False])
+async def test_a_holder_that_lets_go_in_a_moment_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lets_go: bool
+) -> None:
+    tried = anyio.Event()
+    enter = _job_start._enter
+
+    async def noted(*arguments: Any, **options: Any) -> Any:
+        try:
+            return await enter(*arguments, **options)
+        finally:
+            tried.set()
+
+    monkeypatch.setattr(_job_start, "_enter", noted)
+    ends: list[int | None] = []
+    refused: list[str] = []
+
+    async def run() -> None:
+        try:
+            async with _job_start.start_job(tmp_path / "state", ORDER, None, split=False) as job:
+                ends.append((await job.wait()).shell_code)
+        except CommandFailedError as error:
+            refused.append(error.message)
+
+    with anyio.fail_after(30), ExitStack() as held:
+        held.enter_context(hold_directory(tmp_path / "state", session_id=None, new_id=uuid4))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            await tried.wait()
+            if lets_go:
+                held.close()
+    assert (ends, len(refused)) == (([6], 0) if lets_go else ([], 1))
