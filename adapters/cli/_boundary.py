@@ -18,6 +18,7 @@ from typing import NoReturn
 import click
 
 from ._app import app
+from ._descriptors import fill_descriptors
 from ._errors import NOT_DONE, CommandFailedError, StdoutClosedError, one_line
 
 PROGRAM = "lastword"
@@ -25,6 +26,7 @@ PROGRAM = "lastword"
 
 def run_to_exit(arguments: Sequence[str] | None) -> NoReturn:
     """Run the command line, and leave the program with its exit code."""
+    fill_descriptors()
     try:
         code = _run(arguments)
         if sys.stdout is not None:  # it was closed when the program started

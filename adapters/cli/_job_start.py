@@ -32,7 +32,7 @@ async def start_job(state: Path, order: Order, size: Size | None, *, split: bool
         began = anyio.current_time()
         while True:
             try:
-                job = await _enter(stack, state, order, size, split=split)
+                job = await enter_job(stack, state, order, size, split=split)
             except _HeldError:
                 if anyio.current_time() - began >= _PATIENCE_SECONDS:
                     raise CommandFailedError(IN_USE, OURS) from None
@@ -46,7 +46,8 @@ class _HeldError(Exception):
     """Somebody holds the directory, and does not serve it, or not yet, or not any more."""
 
 
-async def _enter(stack: AsyncExitStack, state: Path, order: Order, size: Size | None, *, split: bool) -> Job:
+async def enter_job(stack: AsyncExitStack, state: Path, order: Order, size: Size | None, *, split: bool) -> Job:
+    """One try.  Raises `_HeldError`, and as `start_job`."""
     try:
         return await stack.enter_async_context(start_here(state, order, size=size, split=split))
     except DirectoryInUseError:

@@ -13,7 +13,7 @@ from typing import final
 
 import anyio
 
-from ._errors import CommandFailedError, StdoutClosedError
+from ._errors import OURS, CommandFailedError, StdoutClosedError
 
 
 @final
@@ -48,7 +48,7 @@ class Outlet:
         except OSError as error:
             if os.isatty(self._descriptor) or self._waits:
                 raise StdoutClosedError from None  # EIO: the terminal was closed
-            raise CommandFailedError(f"standard output cannot be written ({error.strerror})") from None
+            raise CommandFailedError(f"its output cannot be written ({error.strerror})", OURS) from None
 
     def _some(self, data: memoryview) -> int:
         try:

@@ -33,7 +33,7 @@ async def test_a_holder_that_lets_go_in_a_moment_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lets_go: bool
 ) -> None:
     tried = anyio.Event()
-    enter = _job_start._enter
+    enter = _job_start.enter_job
 
     async def noted(*arguments: Any, **options: Any) -> Any:
         try:
@@ -41,7 +41,7 @@ async def test_a_holder_that_lets_go_in_a_moment_is_waited_for(
         finally:
             tried.set()
 
-    monkeypatch.setattr(_job_start, "_enter", noted)
+    monkeypatch.setattr(_job_start, "enter_job", noted)
     ends: list[int | None] = []
     refused: list[str] = []
 

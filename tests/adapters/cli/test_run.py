@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from cli_ground import HANG_SECONDS, Ground, gone
+from cli_ground import COMMAND, HANG_SECONDS, Ground, gone
 
 from lastword.supervisor import view_directory
 from lastword.supervisor.launch._site import KEEPERS_LOCK
@@ -38,10 +38,11 @@ def test_the_exit_code_is_the_jobs(
     assert [job["shell_code"] for job in ground.objects("ps", "-a")] == [shell_code]
 
 
-def test_input_and_output_are_passed_through_as_bytes(ground: Ground) -> None:
-    data = bytes(range(256)) * 4096
-    done = ground.run("run", "--", "cat", stdin=data)
-    assert (done.returncode, done.stdout, done.stderr) == (0, data, b"")
+def test_input_and_output_are_passed_through_as_bytes_to_a_job_that_is_late_too(ground: Ground) -> None:
+    """More than waits for a job that does not read: the rest waits here."""
+    data = bytes(range(256)) * 12 * 1024
+    done = ground.run("run", "--", "sh", "-c", "sleep 0.3; exec cat", stdin=data)
+    assert (done.returncode, done.stdout == data, done.stderr) == (0, True, b"")
 
 
 def test_its_two_streams_are_ours_and_where_both_are_one_their_order_is_exact(ground: Ground) -> None:
@@ -83,6 +84,22 @@ def test_a_reader_that_leaves_ends_job_and_command_as_a_broken_pipe_does(ground:
         assert command.stderr is not None
         assert command.stderr.read() == b""
     gone(pid)
+
+
+def test_a_full_disk_ends_the_job_and_is_told(ground: Ground) -> None:
+    with Path("/dev/full").open("wb") as full, ground.start("run", "--", "sh", "-c", READY, stdout=full) as command:
+        _, notes = command.communicate(timeout=HANG_SECONDS)
+    assert (command.returncode, notes.count(b"\n")) == (125, 1)
+    assert [job["state"] for job in ground.objects("ps", "-a")] == ["terminated"]
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_what_was_closed_is_nowhere_and_never_a_file_of_ours(ground: Ground, closed: str) -> None:
+    line = f"{' '.join(COMMAND)} run -- sh -c 'cat; echo out; echo err >&2; exit 4' {closed}; echo $?"
+    done = subprocess.run(["/bin/sh", "-c", line], env=ground.environment(), capture_output=True, timeout=HANG_SECONDS)
+    assert done.stdout.decode().split() == ["out"] * (">&-" not in closed or closed == "2>&-") + ["4"]
+    assert done.stderr.decode().split() == ["err"] * ("2>&-" not in closed)
+    assert ground.here("verify")[0] == 0
 
 
 def test_a_second_run_in_a_held_directory_is_refused_in_one_line(ground: Ground) -> None:
