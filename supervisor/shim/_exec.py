@@ -16,6 +16,8 @@ import signal
 import sys
 import termios
 
+from ._loop import set_signal
+
 TYPE_CHECKING = False  # `typing` would cost the zygote's start
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,11 +41,9 @@ CGROUP, SESSION, STREAMS, CWD, UMASK, LIMITS, NICE, SIGNALS, EXEC = (
 # After the soft limit's SIGXCPU a program may tidy up for so many seconds of processor time before the hard one's kill.
 _CPU_MERCY_SECONDS = 5
 
-# What a job finds at its default.
+# What a job finds at its default: numbers all, as the system's own call takes them.
+_DEFAULT = int(signal.SIG_DFL)
 _SIGNALS = tuple(map(int, signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))
-
-# Without the translation of numbers into enums and back, which is most of what the sixty calls cost.
-_set_signal: Callable[[int, int], object] = getattr(signal.signal, "__wrapped__", signal.signal)
 
 
 class Spec:
@@ -292,5 +292,5 @@ def _limit(number: int, value: int) -> None:
 
 def _reset_signals() -> None:
     for number in _SIGNALS:
-        _set_signal(number, signal.SIG_DFL)
+        set_signal(number, _DEFAULT)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())

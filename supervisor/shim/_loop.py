@@ -9,11 +9,18 @@ import heapq
 import os
 import select
 import signal
+import sys
 import time
 
 TYPE_CHECKING = False  # `typing` would cost the zygote's start
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
+
+
+# The system's call without what `signal` puts around it: the translation of numbers into enums and back touches more of
+# the memory that a shim shares with the zygote than all else that a loop needs.
+set_signal: Callable[[int, Any], object] = getattr(sys.modules.get("_signal"), "signal", signal.signal)
 
 
 class Timer:
@@ -42,7 +49,7 @@ class Loop:
         self._on_child = on_child
         self._wake, self._signalled = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(self._signalled, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, _ignore)
+        set_signal(signal.SIGCHLD, _ignore)
         self.add(self._wake, self._on_wake)
 
     @property

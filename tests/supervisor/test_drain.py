@@ -120,13 +120,12 @@ def test_a_writer_that_goes_on_for_ever_does_not_hold_it(ground: Ground, take: C
 def test_pipes_that_cannot_be_had_leave_nothing() -> None:
     """Neither where the second one cannot be made, nor where it cannot be watched."""
     with nothing_left():
-        pipes = iter([os.pipe(), OSError(errno.EMFILE, "no more")])
+        left = [os.pipe()]
 
         def pipe() -> tuple[int, int]:
-            made = next(pipes)
-            if isinstance(made, OSError):
-                raise made
-            return made
+            if not left:
+                raise OSError(errno.EMFILE, "no more")
+            return left.pop()
 
         with patch("os.pipe", pipe), pytest.raises(OSError, match="no more"):
             open_pipes(split=True)
