@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..serve import AcknowledgeReply, Client
 
 
-@click.command()
+@click.command(short_help="Acknowledge the notices of jobs.")
 @click.argument("jobs", nargs=-1, shell_complete=complete_job)
 @click.option("--all", "everything", is_flag=True, help="Of every job that has one.")
 @json_option

@@ -52,8 +52,17 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)  # noqa: S101 -- the table is ours
         return command
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Read the line, which may show the help; click would make an exit code of its own of a broken pipe."""
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except BrokenPipeError:
+            raise StdoutClosedError from None
+
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; click would make an exit code of its own of a broken pipe."""
+        """Run the command; as above."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 
-@click.command()
+@click.command(short_help="Run a dozen real commands of different fates.")
 @click.option("--backend", type=click.Choice(["asyncio", "trio"]), default="asyncio", show_default=True)
 @click.option("--plain", is_flag=True, help="Plain lines, also on a terminal.")
 def demo(backend: str, plain: bool) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ...supervisor import Diagnosis
 
 
-@click.command()
+@click.command(short_help="Say how strongly this machine holds jobs.")
 @json_option
 def doctor(as_json: bool) -> None:
     """Say how strongly this machine holds jobs, what it can prove of them, and what is missing for more.

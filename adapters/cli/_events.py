@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ...session.journal import Record
 
 
-@click.command()
+@click.command(short_help="Show what was told of the jobs.")
 @click.option("-f", "--follow", is_flag=True, help="And then those that come, while somebody holds the directory.")
 @click.option("--since", callback=moment_of, metavar="TIME", help="Not what is older: 10m, 2h, or 2026-03-14T15:09.")
 @click.option("--after", type=click.IntRange(0), default=0, metavar="SEQ", help="Only what follows that sequence.")

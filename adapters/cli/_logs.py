@@ -40,7 +40,7 @@ class Chunk(Protocol):
     def ended(self) -> bool: ...
 
 
-@click.command()
+@click.command(short_help="Show what a job has written; -f: and what it writes.")
 @click.argument("job", shell_complete=complete_job)
 @click.option("-f", "--follow", is_flag=True, help="And then what it writes, to its end.")
 @click.option("--tail", type=click.IntRange(0), metavar="LINES", help="Only the last lines.")

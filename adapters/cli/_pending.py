@@ -32,7 +32,7 @@ class Waiting:
         return attrs.asdict(self)
 
 
-@click.command()
+@click.command(short_help="Show what has not come home yet.")
 @json_option
 @state_option
 def pending(as_json: bool, state: Path) -> None:

@@ -17,7 +17,7 @@ from ._state import state_option
 HEADINGS = ("HANDLE", "NAME", "PROGRAM", "STATE", "STARTED", "RAN", "OUTPUT")
 
 
-@click.command()
+@click.command(short_help="Show the jobs that run; -a: those that have ended, too.")
 @click.option("-a", "--all", "everything", is_flag=True, help="Also those that have ended.")
 @click.option("-w", "--watch", "again", is_flag=True, help="Show them as they change, until Ctrl-C.")
 @json_option

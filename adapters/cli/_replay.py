@@ -88,7 +88,7 @@ class Timeline:
         )
 
 
-@click.command()
+@click.command(short_help="Tell what a journal says, as a timeline.")
 @click.argument("journal", required=False, type=click.Path(path_type=Path))
 @json_option
 @state_option

@@ -14,7 +14,10 @@ from ._print import json_option
 from ._state import state_option
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
+@click.command(
+    context_settings={"allow_interspersed_args": False},
+    short_help="Run a command, in the foreground or (-d) the background.",
+)
 @click.option("-d", "--detach", is_flag=True, help="In the background; prints its handle.")
 @click.option("-t", "--tty", is_flag=True, help="With a terminal of its own, which yours is connected to.")
 @click.option("-i", "--input", "open_input", is_flag=True, help="With -d: its input stays open, for `send`.")

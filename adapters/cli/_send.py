@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 256 * 1024
 
 
-@click.command()
+@click.command(short_help="Write to a job's input.")
 @click.argument("job", shell_complete=complete_job)
 @click.argument("text", required=False)
 @click.option("-n", "--no-newline", is_flag=True, help="TEXT as it is, with no newline behind it.")

@@ -16,7 +16,7 @@ from ._state import state_option
 _LOOK_SECONDS: Final = 0.02
 
 
-@click.command()
+@click.command(short_help="Keep the directory's jobs, for whoever connects.")
 @click.option("--idle", callback=duration_of, metavar="TIME", help="End after once to twice this time of nothing.")
 @click.option("--stop", "end", is_flag=True, help="End the server that runs; not while one of its jobs does.")
 @click.option("--force", is_flag=True, help="With --stop: end its jobs, too.")

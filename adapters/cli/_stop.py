@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Mode = Literal["interrupt", "terminate", "kill"]
 
 
-@click.command()
+@click.command(short_help="Ask jobs to end.")
 @click.argument("jobs", nargs=-1, required=True, shell_complete=complete_job)
 @click.option(
     "-m",

@@ -12,7 +12,7 @@ from ._print import json_option, print_json
 from ._state import state_option
 
 
-@click.command()
+@click.command(short_help="Check a journal.")
 @click.argument("journal", required=False, type=click.Path(path_type=Path))
 @json_option
 @state_option

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..serve import Client, WaitReply
 
 
-@click.command()
+@click.command(short_help="Wait until jobs have ended.")
 @click.argument("jobs", nargs=-1, required=True, shell_complete=complete_job)
 @click.option("--any", "first", is_flag=True, help="Until one of them has ended.")
 @click.option("--timeout", callback=duration_of, metavar="TIME", help="Wait at most so long; 124 then.")

@@ -3,8 +3,8 @@
 Theory of operation
 - A server tells events; each burst of them is one look at the directory's files.  Ages and sizes are looked at anew now
   and then, since nothing tells them.  Where nobody serves, looking now and then is all.
-- A terminal shows the whole, and is left with its last state; elsewhere a line is printed for each job that is not as
-  it was.
+- A terminal shows the whole, and is left with its last state, whatever ends this (so the cursor is not hidden);
+  elsewhere a line is printed for each job that is not as it was.
 """
 
 from __future__ import annotations
@@ -32,18 +32,14 @@ REFRESH_SECONDS: Final = 2.0
 REST_SECONDS: Final = 0.25
 
 _HOME, _REST_OF_LINE, _REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
-_HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 
 
 async def watch(state: Path, *, everything: bool, as_json: bool) -> None:
     """Show them until Ctrl-C."""
     on_terminal = sys.stdout.isatty() and not as_json
     view = _Screen() if on_terminal else _Changes(as_json=as_json)
-    try:
-        while True:
-            await _watch_holder(state, view, everything=everything)
-    finally:
-        view.close()
+    while True:
+        await _watch_holder(state, view, everything=everything)
 
 
 async def _watch_holder(state: Path, view: _Screen | _Changes, *, everything: bool) -> None:
@@ -91,7 +87,7 @@ class _Screen:
     """The whole, drawn over itself."""
 
     def __init__(self) -> None:
-        self._put(_HIDE_CURSOR + _HOME + _REST_OF_SCREEN)
+        self._put(_HOME + _REST_OF_SCREEN)
 
     def show(self, jobs: Sequence[JobInfo]) -> None:
         """Draw them."""
@@ -101,10 +97,6 @@ class _Screen:
         if len(lines) > room:
             lines = [*lines[: room - 1], f"... and {len(lines) - room + 1} more"]
         self._put(_HOME + "".join(f"{line}{_REST_OF_LINE}\n" for line in lines) + _REST_OF_SCREEN)
-
-    def close(self) -> None:
-        """Leave the terminal as it was."""
-        self._put(_SHOW_CURSOR)
 
     @staticmethod
     def _put(text: str) -> None:
@@ -131,9 +123,6 @@ class _Changes:
                 (row,) = rows_of([job], datetime.now().astimezone())
                 sys.stdout.write("\t".join(map(plain, row)) + "\n")
         sys.stdout.flush()
-
-    def close(self) -> None:
-        """Nothing is left to do."""
 
 
 def aligned(rows: Sequence[Sequence[str]], columns: int) -> list[str]:

@@ -54,9 +54,9 @@ class Ground:
             check=False,
         )
 
-    def here(self, *arguments: str) -> tuple[int, bytes, bytes]:
+    def here(self, *arguments: str, env: Mapping[str, str] | None = None) -> tuple[int, bytes, bytes]:
         """The command in this process, for those that need no descriptor of their own: code, output, notes."""
-        with CliRunner().isolation(env=self.environment()) as (out, notes, _):
+        with CliRunner().isolation(env=self.environment(env)) as (out, notes, _):
             try:
                 main(arguments)
             except SystemExit as end:
