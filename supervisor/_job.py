@@ -15,10 +15,8 @@ lost.  After it, the outbox's rows, which the next opening delivers.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from datetime import datetime
-from pathlib import Path
 from typing import final
 
 from ..notifier import ProcessState
@@ -26,8 +24,8 @@ from ..notifier._first import first_of
 from . import _diagnostics as diagnostics
 from ._admission import Reservation
 from ._command import Order
-from ._errors import ProcessNotFoundError
 from ._outcome import CAUSES, Outcome, StopCause, Verdict, failed, judge, outcome_of
+from ._output import JobOutput
 from ._record import ProcessRecord
 from ._starting import Starting
 from ._stopping import Stopping
@@ -36,7 +34,7 @@ from ._timers import Timer
 from ._waits import Waits
 from ._works import Works
 from .launch import Child, Input, Report, StopMode
-from .output import OutputChunk, SpoolState, read_ring
+from .output import OutputChunk
 
 
 @final
@@ -65,11 +63,10 @@ class Job:
         self._verdict: Verdict | None = None  # what it will be, whatever the keeper reports
         self._settled = False
         self._stopping = Stopping()
-        self._stop_at: int | None = None  # the count of output bytes above which it is stopped
-        self._evicted = False
         self._timeout: Timer | None = None
         self._starting: Starting | None = None
         self._waits = Waits()
+        self._output = JobOutput(works.output_folder, self._teller, self._waits)
         if record.outcome is not None:
             self._waits.end()
 
@@ -91,18 +88,9 @@ class Job:
         return self._reservation
 
     @property
-    def output_path(self) -> Path:
-        """Where its output is, if it has any."""
-        return self._works.output_folder / self.record.handle
-
-    @property
-    def spool(self) -> SpoolState:
-        """Its output by now; sealed once it has ended."""
-        if self.has_ended:
-            return self.record.spool
-        if self._report is not None:
-            return self._report.spool
-        return SpoolState() if self._child is None else self._child.spool
+    def output(self) -> JobOutput:
+        """What it writes."""
+        return self._output
 
     @property
     def input(self) -> Input | None:
@@ -124,10 +112,6 @@ class Job:
         """Whether nothing is held of its process: no survivor, no descriptor."""
         return self._child is None or self._child.released
 
-    def evict(self) -> None:
-        """Note that its record and output are gone."""
-        self._evicted = True
-
     @property
     def default_grace(self) -> float:
         """Seconds between SIGTERM and SIGKILL where a stop does not say."""
@@ -136,15 +120,13 @@ class Job:
     def read(self, cursor: int, max_bytes: int, stream: int | None) -> OutputChunk:
         """What it (or one stream of it) has written at `cursor`; raises `ProcessNotFoundError` where it was evicted."""
         self._works.refuse_fork()
-        if self._evicted:
-            raise ProcessNotFoundError
-        return read_ring(self.output_path, self.spool, cursor, max_bytes, terminal=self.has_ended, stream=stream)
+        return self._output.read(cursor, max_bytes, stream)
 
     # --- starting -----------------------------------------------------------------------------------------------------
 
     async def run(self, order: Order) -> None:
         """Start it; see `Supervisor.start` for what is raised and for cancellation."""
-        self._stop_at = order.output_limit if order.on_output_limit == "stop" else None
+        self._output.stop_at = order.output_limit if order.on_output_limit == "stop" else None
         self._starting = Starting(self._works, self)
         try:
             await self._starting.run(order)
@@ -164,7 +146,7 @@ class Job:
 
     def adopt(self, child: Child) -> bool:
         """It was spawned; False where nobody holds it any more, and it is let go."""
-        self._child = child
+        self._child = self._output.child = child
         if self._input is not None:
             self._input.release()
             self._input.on_end = child.end_input
@@ -193,7 +175,7 @@ class Job:
         if self._report is not None:
             self.ended(self._report)
         else:
-            self.grew(self.spool.total)
+            self.grew(self._output.spool.total)
 
     # --- asked for ----------------------------------------------------------------------------------------------------
 
@@ -287,8 +269,8 @@ class Job:
     async def wait_output(self, after: int) -> None:
         """Until more than `after` bytes were written, or it has ended."""
         self._works.refuse_fork()
-        await self._waits.output(after, lambda: self.spool.total, self._arm)
-        if self.spool.total <= after:
+        await self._output.wait(after)
+        if self._output.spool.total <= after:
             self._check_kept()
 
     def abandon(self) -> None:
@@ -311,20 +293,14 @@ class Job:
         self._waits.readers.wake(total)
         if not self._waits.launched.is_set():
             return  # asked for again when it is
-        if self._stop_at is not None and total > self._stop_at:
-            self._stop_at = None
+        if self._output.passes_limit(total):
             self.request(StopCause.OUTPUT_LIMIT)
-        self._arm()
-
-    def _arm(self) -> None:
-        """Ask to be told of the next output that somebody waits for."""
-        wanted = [count for count in (self._waits.readers.lowest, self._stop_at) if count is not None]
-        if self._child is not None and wanted:
-            self._child.arm(min(wanted))
+        self._output.arm()
 
     def ended(self, report: Report) -> None:
         """See `Listener.ended`."""
         self._report = report
+        self._output.sealed = report.spool
         if self._waits.launched.is_set():
             self.settle(self._verdict or judge(report, self._stopping.cause))
 
@@ -363,9 +339,7 @@ class Job:
     async def _conclude(self) -> None:
         kept = (0, 0) if self._report is None else self._report.spool.kept
         units = await self._teller.conclude(self._outcome_of, kept, self._waits.tried.set)
-        if not self.record.spool.total:  # how it ended is in the record now, and nothing else is in the file
-            with contextlib.suppress(OSError):
-                self.output_path.unlink(missing_ok=True)
+        self._output.remove_if_empty()
         self._works.admission.shrink(self._reservation, self.record.kept_bytes)
         self._waits.end()
         self._works.outbox.add(units)

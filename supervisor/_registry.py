@@ -107,9 +107,9 @@ class Registry:
 
     def _evict(self, job: Job) -> None:
         del self._ended[job.record.handle]
-        job.evict()
+        job.output.evict()
         try:
-            job.output_path.unlink(missing_ok=True)
+            job.output.path.unlink(missing_ok=True)
         except OSError as error:
             logger.warning("the output of an evicted process could not be removed (%s)", error.strerror)
         self._works.admission.shrink(job.reservation, 0)

@@ -87,7 +87,7 @@ class Starting:
             )
         began = works.timers.now()
         try:
-            child = await works.launcher.launch(order.spec(job.output_path, job.input), job)
+            child = await works.launcher.launch(order.spec(job.output.path, job.input), job)
         except LaunchFailedError as error:
             job.settle(failed(diagnostics.spawn_failed(error.kind, error.errno)))
             await job.wait_tried()
