@@ -31,7 +31,7 @@ _TIOCSIG = 0x40045436
 # How often it is read before others get their turn; a read brings 4 KiB at most.
 _READS = 32
 
-# What can wait in the system: 64 KiB on their way, and a line discipline's 4 KiB.
+# More than can wait in the system (some 20 KiB).
 _MOST_WAITING = 128 * 1024
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import selectors
 import signal
 import sys
+import tty
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -30,6 +33,7 @@ from lastword.supervisor import (
     TerminalSize,
 )
 from lastword.supervisor.shim import _terminal
+from lastword.supervisor.shim._ring import RingWriter
 
 S = ProcessState
 
@@ -199,7 +203,11 @@ async def test_what_is_typed_is_echoed_and_read_line_by_line(each_tier: Containm
 async def test_the_end_of_what_is_typed(typed: bytes, read: bytes, eof: str) -> None:
     """The program's own character for it, twice behind an unfinished line; asked for once, and nothing after it."""
     async with supervising() as supervisor:
-        process = await supervisor.start(f"stty -echo eof '{eof}'; echo up; cat; echo end", owner=OWNER, pty=True)
+        # What is left behind would be read without lines: nothing of the end must be.
+        left = "stty -icanon min 0 time 0; cat | od -c"
+        process = await supervisor.start(
+            f"stty -echo eof '{eof}'; echo up; cat; {left}; echo end", owner=OWNER, pty=True
+        )
         await wait_for_output(process, b"up\r\n")
         await process.send_input(typed)
         await process.close_input()
@@ -207,17 +215,24 @@ async def test_the_end_of_what_is_typed(typed: bytes, read: bytes, eof: str) -> 
         with pytest.raises(StdinClosedError):
             await process.send_input(b"more")
         assert (await process.wait()).exit_code == 0
-        assert await output_of(process) == b"up\r\n" + read.replace(b"\n", b"\r\n") + b"end\r\n"
+        assert await output_of(process) == b"up\r\n" + read.replace(b"\n", b"\r\n") + b"0000000\r\nend\r\n"
 
 
 async def test_the_end_in_a_raw_mode_is_the_character_itself() -> None:
     """As if it were typed: a line editor takes it for the end, another program reads it.  Its terminal goes on."""
     async with supervising() as supervisor:
-        process = await supervisor.start("stty raw -echo; echo up; head -c 3 | od -c; sleep 60", owner=OWNER, pty=True)
+        script = "stty raw -echo; echo up; head -c 3 | od -c; stty min 0 time 0; cat | od -c; echo end; sleep 60"
+        process = await supervisor.start(script, owner=OWNER, pty=True)
         await wait_for_output(process, b"up\n")
         await process.send_input(b"ab")
         await process.close_input()
-        await wait_for_output(process, b"a   b 004")
+        await wait_for_output(process, b"end\n")
+        assert (await _so_far(process)).splitlines()[1:] == [
+            b"0000000   a   b 004",
+            b"0000003",
+            b"0000000",
+            b"end",
+        ]
         await process.resize(30, 30)
 
 
@@ -262,8 +277,8 @@ async def test_a_line_that_would_be_cut_is_refused(each_tier: Containment) -> No
 
 
 async def test_without_lines_any_length_is_read(each_tier: Containment) -> None:
-    """A megabyte, in raw mode."""
-    data = os.urandom(1_000_000)
+    """A megabyte without the end of a line, in raw mode."""
+    data = os.urandom(500_000).hex().encode()
     async with supervising() as supervisor:
         process = await supervisor.start("stty raw -echo; echo up; head -c 1000000", owner=OWNER, pty=True)
         await wait_for_output(process, b"up\n")
@@ -362,6 +377,39 @@ async def test_output_is_kept_when_it_exits_at_once(each_tier: Containment) -> N
         assert len(await run(supervisor, "head -c 60000 /dev/zero | tr '\\0' x")) == 60_000
 
 
+def test_what_waits_is_taken_at_once_however_much_it_is(tmp_path: Path) -> None:
+    """The system counts no more than 4,095 bytes as waiting."""
+    master, slave = os.openpty()
+    tty.setraw(slave)
+    os.set_blocking(master, False)
+    os.write(slave, b"x" * 10_000)
+    ring = RingWriter(str(tmp_path / "ring"), 65_536, rotate=True)
+    terminal = _terminal.Terminal(master, os.ttyname(slave))
+    with selectors.DefaultSelector() as selector:
+        descriptors = _Descriptors(selector)
+        buffer = memoryview(bytearray(65_536))
+        drain = _terminal.TerminalDrain(terminal, ring, descriptors, buffer, lambda: None)
+        assert drain.take_waiting()
+        assert (ring.total, drain.open) == (10_000, True)
+        os.write(slave, b"y")
+        os.close(slave)
+        assert drain.take_waiting()
+        assert (ring.total, drain.open, terminal.foreground, terminal.interrupt()) == (10_001, False, 0, False)
+        assert not selector.get_map()
+    ring.close()
+
+
+class _Descriptors:
+    def __init__(self, selector: selectors.BaseSelector) -> None:
+        self._selector = selector
+
+    def add(self, descriptor: int, callback: Callable[[], None]) -> None:
+        self._selector.register(descriptor, selectors.EVENT_READ, callback)
+
+    def remove(self, descriptor: int) -> None:
+        self._selector.unregister(descriptor)
+
+
 async def test_one_that_others_hold(each_tier: Containment) -> None:
     """Whoever is left holding it keeps neither the last word nor the output open for long, and is ended."""
     async with supervising() as supervisor:
@@ -393,8 +441,11 @@ async def test_a_job_that_lets_go_of_it_and_comes_back(each_tier: Containment) -
     """For the leader's life that is no end of output: what it writes to /dev/tty later is there, however much."""
     script = "exec <&- >&- 2>&-; sleep 0.1; head -c 200000 /dev/zero | tr '\\0' x >/dev/tty; exit 3"
     async with supervising() as supervisor:
-        assert len(await run(supervisor, script, 3)) == 200_000
-        assert await run(supervisor, "exec <&- >&- 2>&-; exit 4", 4) == b""
+        for command, code, total in ((script, 3, 200_000), ("exec <&- >&- 2>&-; sleep 0.05; exit 4", 4, 0)):
+            process = await supervisor.start(command, owner=OWNER, pty=True)
+            outcome = await process.wait()
+            assert (outcome.exit_code, outcome.total_bytes, outcome.output_open) == (code, total, False)
+            assert await output_of(process) == b"x" * total
 
 
 async def test_kept_survivors_of_a_terminal(each_contained_tier: Containment) -> None:
