@@ -244,7 +244,7 @@ def run_rounds(folder: Path, rounds: int, *, split: bool) -> str:
     reads = overtaken = read = 0
     for number in range(rounds):
         chance = random.Random(number)
-        limit = chance.choice((100, 1 << 20, 3_000_001, 8 << 20))
+        limit = chance.choice((100, 1 << 20, 3_000_001, (2 if split else 8) << 20))
         total = TIMES * (limit + segment_of(limit))
         # Turns so short that the index goes round, too, where that does not take for ever.
         block = (7 if limit == 100 else 997) if split else 0
