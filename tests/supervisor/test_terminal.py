@@ -32,6 +32,8 @@ from lastword.supervisor import (
     SupervisorError,
     TerminalSize,
 )
+from lastword.supervisor._reactor import Reactor
+from lastword.supervisor.launch import open_terminal
 from lastword.supervisor.shim import _terminal
 from lastword.supervisor.shim._ring import RingWriter
 
@@ -39,6 +41,9 @@ S = ProcessState
 
 LINE = 4095
 """Bytes of a line in canonical mode."""
+
+LEFT = "stty -icanon min 0 time 0; cat | od -c"
+"""What has been typed and not read, without lines: nothing must be there of an end that was read."""
 
 
 async def run(supervisor: Supervisor, command: str | list[str], code: int = 0) -> bytes:
@@ -203,10 +208,8 @@ async def test_what_is_typed_is_echoed_and_read_line_by_line(each_tier: Containm
 async def test_the_end_of_what_is_typed(typed: bytes, read: bytes, eof: str) -> None:
     """The program's own character for it, twice behind an unfinished line; asked for once, and nothing after it."""
     async with supervising() as supervisor:
-        # What is left behind would be read without lines: nothing of the end must be.
-        left = "stty -icanon min 0 time 0; cat | od -c"
         process = await supervisor.start(
-            f"stty -echo eof '{eof}'; echo up; cat; {left}; echo end", owner=OWNER, pty=True
+            f"stty -echo eof '{eof}'; echo up; cat; {LEFT}; echo end", owner=OWNER, pty=True
         )
         await wait_for_output(process, b"up\r\n")
         await process.send_input(typed)
@@ -234,6 +237,34 @@ async def test_the_end_in_a_raw_mode_is_the_character_itself() -> None:
             b"end",
         ]
         await process.resize(30, 30)
+
+
+async def test_the_end_after_a_raw_mode() -> None:
+    """What was read without lines is no unfinished line."""
+    script = f"stty raw -echo; echo up; head -c 2; stty -raw -echo; echo lines; cat; {LEFT}; echo end"
+    async with supervising() as supervisor:
+        process = await supervisor.start(script, owner=OWNER, pty=True)
+        await wait_for_output(process, b"up\n")
+        await process.send_input(b"ab")
+        await wait_for_output(process, b"lines\r\n")
+        await process.close_input()
+        assert (await process.wait()).exit_code == 0
+        assert (await output_of(process)).split() == [b"up", b"ablines", b"0000000", b"end"]
+
+
+def test_typing_where_nobody_has_it_open() -> None:
+    """The system would say for ever that there is something to see; so it is closed, once there is no room."""
+    reactor = Reactor()
+    typed = open_terminal(reactor, TerminalSize(), 1_000_000)
+    with pytest.raises(StdinClosedError, match="nobody is left"):
+        for _ in range(100):
+            typed.send(b"x" * 4000 + b"\n")
+    assert not reactor._selector.get_map()  # pyright: ignore[reportPrivateUsage]
+    typed.resize(TerminalSize(rows=1, cols=1))
+    typed.close()
+    with pytest.raises(SupervisorError, match="ended"):
+        typed.resize(TerminalSize(rows=1, cols=1))
+    reactor.close()
 
 
 async def test_a_terminal_without_an_end_of_file_has_none() -> None:
@@ -322,6 +353,19 @@ async def test_an_interrupt_reaches_the_foreground_group(each_tier: Containment)
             b"up the command 5  ",
             b"the command 5  ",
         )
+
+
+async def test_a_leader_that_ends_since_its_command_was_interrupted(each_tier: Containment) -> None:
+    """It was not signalled itself, and yet it is the interrupt that it ends by."""
+    async with supervising() as supervisor:
+        process = await supervisor.start(
+            ["bash", "-c", "set -m; stty -isig; echo $$; sleep 60; exit 7"], owner=OWNER, pty=True
+        )
+        (leader,) = await pids_of(process)
+        await until(lambda: _foreground_of(leader) not in (leader, -1))
+        outcome = await process.stop(StopMode.INTERRUPT)
+        assert outcome is not None
+        assert (outcome.state, outcome.exit_code) == (S.INTERRUPTED, 130)
 
 
 LETS_GO = """
