@@ -47,10 +47,10 @@ def serve(idle: float | None, end: bool, force: bool, state: Path) -> None:
 
 def _end(state: Path, *, force: bool) -> None:
     from ..serve import RequestError
-    from ._served import ask
+    from ._served import ask_server
 
     try:
-        ask(state, lambda client: client.shutdown(stop_running=force))
+        ask_server(state, lambda client: client.shutdown(stop_running=force))
     except RequestError as error:
         if error.code != "busy":
             raise

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from ._errors import CommandFailedError
+from ._errors import OURS, CommandFailedError
 
 if TYPE_CHECKING:
     from ..serve import Client
@@ -30,8 +30,22 @@ def ask(state: Path, question: Callable[[Client], Awaitable[T]]) -> T:
     return anyio.run(partial(_ask, state, question))
 
 
+def ask_server(state: Path, question: Callable[[Client], Awaitable[T]]) -> T:
+    """As `ask`; `CommandFailedError` where somebody holds the directory who does not serve it."""
+    from ..serve import NotServedError
+    from ._look import look
+
+    try:
+        return ask(state, question)
+    except NotServedError:
+        view = look(state)
+        if view is not None and view.held:
+            raise CommandFailedError(IN_USE) from None
+        raise
+
+
 def ask_or_start(state: Path, question: Callable[[Client], Awaitable[T]]) -> T:
-    """As `ask`, of a server that is started where there is none."""
+    """As `ask`, of a server that is started where there is none.  For `run`: `CommandFailedError` has its code."""
     import anyio
 
     return anyio.run(partial(_ask_or_start, state, question))
@@ -52,5 +66,5 @@ async def _ask_or_start(state: Path, question: Callable[[Client], Awaitable[T]])
             return await question(client)
     except ServeStartError as error:
         if error.code == "directory_in_use":
-            raise CommandFailedError(IN_USE) from None
+            raise CommandFailedError(IN_USE, OURS) from None
         raise

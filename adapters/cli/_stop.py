@@ -43,14 +43,14 @@ def stop(jobs: tuple[str, ...], mode: str, grace: float | None, as_json: bool, s
       lastword stop -t 30 -m terminate db api
     """
     from ._look import find_jobs, look
-    from ._served import ask
+    from ._served import ask_server
 
     known = find_jobs(jobs, look(state))
     handles = [job.handle for job in known]
     alive = [job.handle for job in known if not job.has_ended]
     if alive:
         wanted = cast("Mode", mode)
-        for message in ask(state, lambda client: _stop_all(client, alive, wanted, grace)):
+        for message in ask_server(state, lambda client: _stop_all(client, alive, wanted, grace)):
             note(message)
         known = find_jobs(handles, look(state))
     for job in known:

@@ -68,13 +68,13 @@ def _enough(jobs: Sequence[JobInfo], *, first: bool) -> bool:
 
 def _ask(handles: list[str], jobs: Sequence[JobInfo], state: Path, *, first: bool, timeout: float | None) -> bool:
     from ..serve import NotServedError
-    from ._served import ask
+    from ._served import ask_server
 
     async def question(client: Client) -> WaitReply:
         return await client.wait(handles, any=first, timeout=timeout)
 
     try:
-        return ask(state, question).timed_out
+        return ask_server(state, question).timed_out
     except NotServedError:
         if any(job.state == UNSETTLED for job in jobs):
             raise CommandFailedError(

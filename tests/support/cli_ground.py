@@ -73,7 +73,7 @@ class Ground:
         """What it prints with `--json`."""
         return [json.loads(line) for line in self.out(*arguments, "--json").splitlines()]
 
-    def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+    def start(self, *arguments: str, **options: Any) -> Running:
         """The command, with pipes, for as long as it runs."""
         pipe = subprocess.PIPE
         settings: dict[str, Any] = {
@@ -82,13 +82,22 @@ class Ground:
             "stderr": pipe,
             "env": self.environment(),
         }
-        make: Any = subprocess.Popen
-        started: subprocess.Popen[bytes] = make([*COMMAND, *arguments], **settings | options)
-        return started
+        return Running([*COMMAND, *arguments], **settings | options)
 
     def on_terminal(self, *arguments: str, env: Mapping[str, str] | None = None) -> OnTerminal:
         """The command on a terminal of its own."""
         return OnTerminal(arguments, self.environment(env))
+
+
+class Running(subprocess.Popen[bytes]):
+    """A command that a failed test does not wait for."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.kill()
+        super().__exit__(kind, error, trace)
 
 
 class OnTerminal:

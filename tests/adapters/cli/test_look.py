@@ -130,8 +130,9 @@ def test_a_full_disk_is_told(lived: Ground) -> None:
 
 
 class TestHelp:
-    """It teaches."""
+    """It teaches, and the docs say the same."""
 
+    @pytest.mark.checkout
     @pytest.mark.parametrize("name", app.list_commands(app.make_context("lastword", [], resilient_parsing=True)))
     def test_each_command_shows_how_it_is_used(self, ground: Ground, name: str) -> None:
         text = ground.out(name, "--help")
@@ -139,6 +140,7 @@ class TestHelp:
             assert f"lastword {name}" in text.partition("Options:")[0].partition("\n")[2], "an example"
         assert f"lastword {name}" in DOCS.read_text()
 
+    @pytest.mark.checkout
     def test_the_objects_are_those_of_the_docs(self, lived: Ground) -> None:
         objects = {
             "ps": lived.objects("ps", "-a")[0],

@@ -110,11 +110,20 @@ def test_a_second_run_in_a_held_directory_is_refused_in_one_line(ground: Ground)
         assert second.returncode == 125
         assert second.stderr.count(b"\n") == 1
         assert b"in use" in second.stderr
-        assert [job["state"] for job in ground.objects("ps")] == ["running"]
+        ((handle, state),) = [(job["handle"], job["state"]) for job in ground.objects("ps")]
+        assert state == "running"
         # Told in a moment, though the note of that is only written with what comes next.
         deadline = time.monotonic() + HANG_SECONDS
         while ground.out("pending"):
             assert time.monotonic() < deadline
+        for line in (
+            ("stop", "--", handle),
+            ("wait", "--", handle),
+            ("send", "--", handle, "x"),
+            ("run", "-d", "true"),
+        ):
+            code, _, notes = ground.here(*line)
+            assert (code, b"in use" in notes, notes.count(b"\n")) == (125 if line[0] == "run" else 1, True, 1), line
         first.terminate()
         assert first.wait(30) == 128 + signal.SIGTERM
     assert [job["state"] for job in ground.objects("ps", "-a")] == ["terminated"]
