@@ -16,7 +16,7 @@ import psutil
 from supervising import HANG_SECONDS, nothing_left, until
 
 from lastword.adapters.serve import serve
-from lastword.adapters.serve._address import SOCKET_FILE, connect_socket
+from lastword.adapters.serve._address import SOCKET_FILE, connect_socket, listening
 from lastword.adapters.serve._lines import Lines
 from lastword.adapters.serve._stream import SocketStream
 
@@ -130,3 +130,24 @@ async def asked_until(question: Callable[[], Awaitable[ValueT]], holds: Callable
     while not holds(answer := await question()):  # noqa: ASYNC110 -- nobody is there to set an event
         await anyio.sleep(0.005)
     return answer
+
+
+@asynccontextmanager
+async def answering(directory: Path, serve_one: Callable[[Lines], Awaitable[None]]) -> AsyncGenerator[None]:
+    """For the block, a server of the test's own, for one client."""
+    with listening(directory) as listener:
+        async with anyio.create_task_group() as tasks:
+
+            async def accept() -> None:
+                await anyio.wait_readable(listener)
+                connection, _ = listener.accept()
+                lines = Lines(SocketStream(connection))
+                try:
+                    await serve_one(lines)
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        await lines.aclose()
+
+            tasks.start_soon(accept)
+            yield
+            tasks.cancel_scope.cancel()
