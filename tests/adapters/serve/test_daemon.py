@@ -6,8 +6,9 @@ import os
 import signal
 import stat
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import pytest
@@ -27,6 +28,8 @@ from lastword.adapters.serve import (
 )
 from lastword.adapters.serve._daemon import LOG_BYTES
 from lastword.adapters.serve._service import Service
+from lastword.notifier import PendingDelivery, new_uuid7
+from lastword.supervisor import Supervisor
 
 
 async def test_it_is_started_where_there_is_none_and_lives_on_by_itself(
@@ -51,6 +54,13 @@ async def test_it_is_started_where_there_is_none_and_lives_on_by_itself(
             assert "hunter2" not in str(daemon.environ())
             pipe = str(Path(f"/proc/self/fd/{read}").readlink())
             assert pipe not in {str(link.readlink()) for link in Path(f"/proc/{daemon.pid}/fd").iterdir()}
+            before = os.umask(0o051)  # another one than that in which the server was started
+            try:
+                async with connect(directory) as client:
+                    await client.start("umask", name="umask")
+                    assert (await client.read("umask", wait=True)).data == b"0051\n"
+            finally:
+                os.umask(before)
             async with connect_or_start(directory) as client:
                 assert (await client.get("job")).state == "running"
                 assert (await client.status()).idle_seconds == 3600
@@ -83,8 +93,8 @@ async def test_of_starters_at_the_same_time_one_server_is_left(tmp_path: Path) -
 async def test_one_that_is_about_to_end_is_waited_for(tmp_path: Path) -> None:
     async with daemons_of(tmp_path):
         async with connect_or_start(tmp_path) as client:
-            # It takes its time to end, as its job does.
-            job = await client.start("trap 'sleep 0.5; exit' TERM; echo on; while :; do sleep 0.01; done", name="slow")
+            # It takes its time to end, as its job does: longer than two starts.
+            job = await client.start("trap 'sleep 1.5; exit' TERM; echo on; while :; do sleep 0.01; done", name="slow")
             await client.read(job.handle, wait=True)
             await client.shutdown(stop_running=True)
             await client.closed()
@@ -240,9 +250,9 @@ async def test_idle_is_counted_from_the_last_visit(tmp_path: Path, monkeypatch: 
     async with served(tmp_path, clock=clock, idle_seconds=10.0) as ended:
         (service,) = services
 
-        async def pass_by() -> None:
-            """An idle time in which nobody is connected; what follows from it has happened on return."""
-            await until(lambda: not service.connections)
+        async def pass_by(connections: int = 0) -> None:
+            """An idle time in which so many are connected; what follows from it has happened on return."""
+            await until(lambda: service.connections == connections)
             looks = clock.elapsed + 10
             await until(lambda: looks in clock.deadlines)
             clock.advance(10)
@@ -256,9 +266,22 @@ async def test_idle_is_counted_from_the_last_visit(tmp_path: Path, monkeypatch: 
             await client.stop("job")
             await until(lambda: not service.busy)
         await pass_by()  # idle, once
-        async with connect(tmp_path) as client:
-            await client.ping()
+        async with connect(tmp_path):
+            for _ in range(3):
+                await pass_by(connections=1)
         await pass_by()  # idle, once since that visit
+        with monkeypatch.context() as patch:
+            patch.setattr(Supervisor, "pending", undelivered("waiting"))
+            for _ in range(3):
+                await pass_by()
+        monkeypatch.setattr(Supervisor, "pending", undelivered("quarantined"))
+        await pass_by()  # idle, once more: what can never be delivered is not waited for
         assert not ended.is_set()
         await pass_by()
         await ended.wait()
+
+
+def undelivered(status: Literal["waiting", "quarantined"]) -> Callable[[object], list[PendingDelivery]]:
+    """A supervisor's list of what is not journaled: one record."""
+    record = PendingDelivery(record_id=new_uuid7(), kind="event", process_handle="x", status=status)
+    return lambda _: [record]

@@ -269,6 +269,8 @@ async def test_what_is_many_comes_in_pages(tmp_path: Path, monkeypatch: pytest.M
         assert [each.handle for each in await client.list()] == [job.handle for job in jobs]
         assert {each.process_handle for each in await client.pending()} == {job.handle for job in jobs}
         assert len([event async for event in client.events()]) == 10
+        settled = await client.acknowledge(all=True)
+        assert (settled.acknowledged, len(settled.handles)) == (5, 2)
 
 
 async def test_a_word_that_may_mean_two_is_refused(tmp_path: Path) -> None:

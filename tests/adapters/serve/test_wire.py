@@ -73,6 +73,7 @@ def start(**fields: Any) -> dict[str, Any]:
         (start(timeout=True), "invalid_request", "timeout"),
         (start(timeout="1"), "invalid_request", "timeout"),
         (start(output_limit=1.0), "invalid_request", "output_limit"),
+        (start(output_limit=True), "invalid_request", "output_limit"),
         (start(output_limit=2**63), "invalid_request", "output_limit"),
         (start(stdin="no base64"), "invalid_request", "stdin"),
         (start(stdin="YQ"), "invalid_request", "stdin"),
