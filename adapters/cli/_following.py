@@ -7,7 +7,7 @@ beside a server nothing is looked at before something was told.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,13 +22,9 @@ async def connected(state: Path) -> AsyncGenerator[Client | None]:
     """A client for the time of a block; None where nobody serves the directory."""
     from ..serve import NotServedError, connect
 
-    manager = connect(state)
-    try:
-        client = await manager.__aenter__()
-    except NotServedError:
-        yield None
-        return
-    try:
+    async with AsyncExitStack() as stack:
+        try:
+            client = await stack.enter_async_context(connect(state))
+        except NotServedError:
+            client = None
         yield client
-    finally:
-        await manager.__aexit__(None, None, None)
