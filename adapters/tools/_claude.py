@@ -98,7 +98,7 @@ class Claude:
         budget = None if asked.run_in_background else asked.timeout / 1000
         process = await self._jobs.start(telling, asked.command, budget, name=printable(asked.description or ""))
         shown = await self._jobs.show_ends(telling, process, 0, self._jobs.inline_bytes)
-        self._cursors.shown(telling, process, shown)
+        self._cursors.shown(process, shown)
         answer = streams_of(shown) | {"interrupted": shown["status"] in _STOPPED}
         return answer | ({"backgroundTaskId": process.handle} if shown["finished_at"] is None else {})
 
@@ -106,7 +106,7 @@ class Claude:
         """What a background command has written since the last result."""
         process = self._jobs.find(asked.bash_id)
         shown = await self._jobs.show(telling, process, self._cursors.of(process), self._jobs.inline_bytes)
-        self._cursors.shown(telling, process, shown)
+        self._cursors.shown(process, shown)
         if asked.filter is not None:
             shown["output"] = lines_with(shown["output"], asked.filter)
         return {"bash_id": process.handle} | streams_of(shown)

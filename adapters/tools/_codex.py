@@ -126,7 +126,7 @@ class Codex:
         limit = min(tokens * BYTES_PER_TOKEN, self._jobs.inline_bytes)
         cursor = self._cursors.of(process)
         shown = await self._jobs.show_ends(telling, process, cursor, limit)
-        self._cursors.shown(telling, process, shown)
+        self._cursors.shown(process, shown)
         return answer_of(shown, cursor, anyio.current_time() - began)
 
 

@@ -9,7 +9,6 @@ from typing import final
 
 from ...supervisor import Process
 from ._result import Result
-from ._telling import Telling
 
 
 @final
@@ -23,13 +22,9 @@ class Cursors:
         """Where the next result begins."""
         return self._read.get(process.handle, 0)
 
-    def shown(self, telling: Telling, process: Process, shown: Result) -> None:
-        """The answer shows its output up to the result's `next_cursor`."""
-
-        def move() -> None:
-            self._read[process.handle] = max(self.of(process), shown["next_cursor"])
-
-        telling.once_given(move)
+    def shown(self, process: Process, shown: Result) -> None:
+        """An answer shows its output up to `next_cursor`; no await may come between this and the answer."""
+        self._read[process.handle] = max(self.of(process), shown["next_cursor"])
 
     def forget_all_but(self, known: list[Process]) -> None:
         """Keep those of processes that are known; sync."""

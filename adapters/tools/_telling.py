@@ -6,7 +6,6 @@ made, and handed over in the same step in which the handler returns.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol, final
 
 from ...supervisor import Process
@@ -43,7 +42,6 @@ class Telling:
     def __init__(self) -> None:
         self._told: list[Process] = []
         self.begun: list[Process] = []
-        self._then: list[Callable[[], None]] = []
 
     def state(self, process: Process) -> Result:
         """Where the process is in its life, as part of the answer."""
@@ -59,13 +57,7 @@ class Telling:
         """The answer has the process's last word, whether or not that is durable by now."""
         self._told.append(process)
 
-    def once_given(self, act: Callable[[], None]) -> None:
-        """Do `act` in the step in which the answer is given, if it is."""
-        self._then.append(act)
-
     def given(self, listener: Listener) -> None:
         """The answer is given in this step."""
         for process in self._told:
             listener.told(process)
-        for act in self._then:
-            act()

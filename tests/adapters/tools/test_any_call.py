@@ -79,7 +79,7 @@ async def test_every_call_is_answered(profile: str, anyio_backend: str, data: st
 
 @pytest.mark.prove
 @pytest.mark.parametrize("profile", FORMS)
-@settings(max_examples=300, phases=NO_SHRINKING)
+@settings(max_examples=100, phases=NO_SHRINKING)
 @given(data=st.data())
 async def test_very_many_calls_are_answered(profile: str, anyio_backend: str, data: st.DataObject) -> None:
     assert type(current_token().native_token).__module__.startswith("trio") == (anyio_backend == "trio")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
+from supervising import until
 from tool_ground import agent
 
 import lastword
@@ -33,6 +36,28 @@ async def test_whatever_runs_after_it_is_in_the_background_and_the_model_is_told
                 outcome = await process.wait()
                 assert outcome.diagnostic in {"", "start_cancelled"}
             await (await one.notices.collect()).ack()
+
+
+async def test_a_call_that_is_cancelled_in_the_moment_of_the_hand_over_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process runs, and `start` raises for its caller was cancelled: nobody has got a handle."""
+    async with agent() as one:
+        start = lastword.Runtime.start
+
+        async def start_and_hang(*arguments: Any, **options: Any) -> None:
+            await start(*arguments, **options)
+            await anyio.sleep_forever()
+
+        with monkeypatch.context() as patch:
+            patch.setattr(lastword.Runtime, "start", start_and_hang)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(lambda: one.call("Bash", command="exec sleep 60"))
+                await until(lambda: any(each.started_at for each in one.runtime.supervisor.list(one.runtime.loop)))
+                tasks.cancel_scope.cancel()
+        (process,) = one.runtime.supervisor.list(one.runtime.loop)
+        assert process.backgrounded
+        assert (await one.notices.collect()).lines == [
+            f"A call gave no result and its command goes on: process {process.handle} is running."
+        ]
 
 
 async def test_a_call_that_fails_after_the_start_leaves_it_in_the_background_and_the_model_is_told(

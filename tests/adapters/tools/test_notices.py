@@ -196,9 +196,11 @@ async def test_an_evicted_process_is_still_told_by_what_its_notice_says() -> Non
 
 async def test_another_loops_processes_are_neither_told_nor_found() -> None:
     async with agent() as one, one.runtime.session.open_loop(new_uuid7()) as other:
-        theirs = tool_specs(one.runtime, other)[0].handler
-        handle = (await theirs({"command": "true"}))["process_id"]
+        theirs = Agent(one.runtime, tool_specs(one.runtime, other), Notices(one.runtime, other))
+        handle = (await theirs.call("Bash", command="true"))["process_id"]
         await one.told_home(handle)
+        assert (await theirs.call("ProcessOutput", process_id=handle))["status"] == "exited"
+        assert [each["process_id"] for each in (await theirs.call("ProcessList"))["processes"]] == [handle]
         assert await lines(one) == []
         for call in (
             one.call("ProcessOutput", process_id=handle),
@@ -207,9 +209,7 @@ async def test_another_loops_processes_are_neither_told_nor_found() -> None:
         ):
             assert (await call)["error"] == "not_found"
         assert (await one.call("ProcessList"))["processes"] == []
-        assert (await Notices(one.runtime, other).collect()).lines == [
-            f"Process {handle} has ended: exited, exit code 0."
-        ]
+        assert (await theirs.notices.collect()).lines == [f"Process {handle} has ended: exited, exit code 0."]
 
 
 async def test_released_notices_are_offered_again_to_whoever_receives() -> None:

@@ -52,7 +52,7 @@ def test_the_reader_accepts_what_the_schema_accepts_and_nothing_else(form: Form[
 
 @pytest.mark.prove
 @pytest.mark.parametrize("form", EVERY_FORM)
-@settings(max_examples=3000)
+@settings(max_examples=1000)
 @given(data=st.data())
 def test_they_agree_on_very_many_values(form: Form[Any], data: st.DataObject) -> None:
     judge(form, data.draw(arguments(form.schema)))
