@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -62,11 +63,13 @@ async def end(directory: Path) -> None:
         await client.shutdown(stop_running=True)
 
 
-def started(command: list[str], directory: Path) -> float:
-    """How long it takes, in seconds."""
+def started(command: list[str], directory: Path) -> tuple[float, float]:
+    """How long it takes, and for how much of that a core works for it, in seconds."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
     subprocess.run(command, env={**os.environ, "LASTWORD_STATE": str(directory)}, stdout=subprocess.DEVNULL, check=True)
-    return time.perf_counter() - began
+    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def measure(directory: Path, rounds: int, table: Table) -> None:
@@ -80,12 +83,15 @@ def measure(directory: Path, rounds: int, table: Table) -> None:
         "lastword events": ([*LASTWORD, "events"], None),
         "lastword pending": ([*LASTWORD, "pending"], None),
     }
-    taken: dict[str, list[float]] = {name: [] for name in commands}
+    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
     for _ in range(rounds):
         for name, (line, _) in commands.items():
             taken[name].append(started(line, directory))
     for name, (_, bar) in commands.items():
-        table.row(name, taken[name], bar)
+        table.row(name, [wall for wall, _ in taken[name]], bar)
+    table.title("the same in CPU time, which a busy machine does not change much", "seconds")
+    for name in commands:
+        table.row(name, [spent for _, spent in taken[name]])
 
 
 def watched(directory: Path, seconds: float, table: Table, name: str, bar: Bar | None) -> None:
