@@ -1,4 +1,4 @@
-"""A runtime behind a socket: the server, its protocol, and the client.
+"""A runtime behind a socket: the server, its protocol, and the client::
 
     await serve("jobs")                                  # keeps a runtime in the folder for whoever connects
     async with connect_or_start("jobs") as client:       # or starts one that goes on by itself

@@ -32,7 +32,7 @@ from ._lines import Lines
 from ._replies import Fault, FaultCode
 from ._service import Service
 from ._stream import SocketStream
-from ._turn import Turn, turn_of
+from ._turn import END_SECONDS, Turn, turn_of
 from ._wire import encode_fault
 
 logger = logging.getLogger(__name__)
@@ -89,7 +89,7 @@ async def serve(
                     await server.run(listener, ready)
                 finally:
                     with anyio.CancelScope(shield=True):
-                        await turn.take()
+                        await turn.take(END_SECONDS)
 
 
 @final
@@ -172,7 +172,7 @@ class _Server:
             before, idle_at = idle_at, self._idle_since()
             if idle_at is None or idle_at != before:
                 continue
-            await self._turn.take()
+            await self._turn.take(END_SECONDS)
             if self._idle_since() == idle_at:
                 self._idle = True
                 self._end.set()

@@ -25,6 +25,9 @@ from ...notifier import Clock
 # Longer than a runtime takes to close (its grace and ten seconds): after that nobody waits for the turn any more.
 _TURN_SECONDS = 30.0
 
+# Whoever else has it is looking whether the directory is free, which takes no time: and an end must not be held up.
+END_SECONDS = 2.0
+
 # There is nobody to tell when it is let go; it is held for a moment, and seldom wanted twice.
 _PAUSE_SECONDS = 0.02
 
@@ -37,9 +40,9 @@ class Turn:
         self._descriptor = descriptor
         self._clock = clock
 
-    async def take(self) -> None:
-        """Wait for the turn, and have it; after half a minute go on without it."""
-        with anyio.move_on_after(_TURN_SECONDS):
+    async def take(self, patience: float = _TURN_SECONDS) -> None:
+        """Wait for the turn, and have it; after `patience` seconds go on without it."""
+        with anyio.move_on_after(patience):
             while not self._try():
                 await self._clock.sleep(_PAUSE_SECONDS)
 
