@@ -41,6 +41,23 @@ from .output import OutputChunk
 class Job:
     """Implements `Listener` for its child; `Process` is its public face."""
 
+    __slots__ = (
+        "_child",
+        "_input",
+        "_on_ended",
+        "_output",
+        "_report",
+        "_reservation",
+        "_settled",
+        "_starting",
+        "_stopping",
+        "_teller",
+        "_timeout",
+        "_verdict",
+        "_waits",
+        "_works",
+    )
+
     def __init__(
         self,
         works: Works,

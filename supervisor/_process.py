@@ -33,6 +33,8 @@ class Process:
     It is valid for as long as its record is kept, also after the process has ended.
     """
 
+    __slots__ = ("__weakref__", "_job", "_touch")
+
     def __init__(self, job: Job, touch: Callable[[str], None]) -> None:
         self._job = job
         self._touch = touch

@@ -12,6 +12,8 @@ import anyio
 class Readers:
     """Waiting tasks, each with the count of bytes that it has seen."""
 
+    __slots__ = ("_waiting",)
+
     def __init__(self) -> None:
         self._waiting: dict[anyio.Event, int] = {}
 

@@ -17,6 +17,8 @@ from ._outcome import CAUSES, StopCause
 class Stopping:
     """The stops of one process."""
 
+    __slots__ = ("_cause", "_errno", "_failures", "_told")
+
     def __init__(self) -> None:
         self._cause: StopCause | None = None
         self._told = False

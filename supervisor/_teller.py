@@ -33,6 +33,16 @@ logger = logging.getLogger(__name__)
 class Teller:
     """Writes one process's record forward."""
 
+    __slots__ = (
+        "_record",
+        "_unknown_start",
+        "_unsaved",
+        "_works",
+        "_writing",
+        "attempts",
+        "last_error",
+    )
+
     def __init__(self, works: Works, record: ProcessRecord) -> None:
         self._works = works
         self._record = record

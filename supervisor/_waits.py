@@ -36,12 +36,12 @@ class Waits:
     __slots__ = ("_watchers", "abandoned", "emptied", "launched", "over", "readers", "tried")
 
     def __init__(self) -> None:
-        self.launched = Latch()
-        self.tried = Latch()
-        self.over = Latch()
-        self.emptied = Latch()
-        self.readers = Readers()
-        self.abandoned = False
+        self.launched: Latch = Latch()
+        self.tried: Latch = Latch()
+        self.over: Latch = Latch()
+        self.emptied: Latch = Latch()
+        self.readers: Readers = Readers()
+        self.abandoned: bool = False
         """Nobody will make its last word durable any more."""
         self._watchers: set[anyio.Event] = set()
 
