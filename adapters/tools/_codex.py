@@ -8,12 +8,12 @@ Rules
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import Any, cast, final
 
 import anyio
 import attrs
 
-from ...supervisor import Process, ProcessNotFoundError, StdinClosedError, StopMode
+from ...supervisor import InvalidCommandError, Process, ProcessNotFoundError, StdinClosedError, StopMode
 from ._arguments import Flag, Form, Text, Whole, argument
 from ._cursors import Cursors
 from ._jobs import Jobs
@@ -92,7 +92,10 @@ class Codex:
         argv = [asked.shell, *(["-l"] if asked.login else []), "-c", asked.cmd]
         self._cursors.forget_all_but(self._jobs.known())
         budget = clamp(asked.yield_time_ms, LEAST_YIELD_MS, MOST_YIELD_MS)
-        process = await self._jobs.start(telling, argv, budget, **options)
+        try:
+            process = await self._jobs.start(telling, argv, budget, **options)
+        except InvalidCommandError as error:
+            raise in_its_words(error) from None
         return await self._show(telling, process, began, asked.max_output_tokens)
 
     async def write(self, asked: WriteArguments, telling: Telling) -> Result:
@@ -133,6 +136,14 @@ class Codex:
 def clamp(milliseconds: int, least: int, most: int) -> float:
     """Seconds, within bounds of milliseconds."""
     return min(max(milliseconds, least), most) / 1000
+
+
+def in_its_words(error: InvalidCommandError) -> InvalidCommandError:
+    """The refusal of an argument vector, by the names of exec_command's arguments."""
+    field, why = cast("tuple[str, str]", error.args)
+    if field.startswith("argv["):
+        return InvalidCommandError("shell" if field == "argv[0]" else "cmd", why)
+    return error
 
 
 def answer_of(shown: Result, cursor: int, seconds: float) -> Result:

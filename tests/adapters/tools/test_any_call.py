@@ -18,7 +18,7 @@ from lastword.adapters.tools._naming import session_number
 
 # Right by their schema, and wrong together, or by what the system can take.
 TOGETHER = {"timeout", "process_id", "process_ids", "data", "rows", "cols"}
-BY_THE_SYSTEM = {"command", "argv[0]", "argv[2]", "workdir", "data", "chars"}
+BY_THE_SYSTEM = {"command", "cmd", "shell", "workdir", "data", "chars"}
 
 # The output of one result, and what is said of it; the longest list of processes.
 MAX_RESULT_BYTES = 2 * 32 * 1024

@@ -116,6 +116,24 @@ async def test_codex_a_command_that_ends() -> None:
         assert result == {"output": "hi\n", "status": "exited", "exit_code": 3}
 
 
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"cmd": "a\0b"}, "cmd"),
+        ({"cmd": "\ud800", "login": True}, "cmd"),
+        ({"cmd": "true", "shell": "a\0b"}, "shell"),
+        ({"cmd": "true", "workdir": "a\0b"}, "workdir"),
+    ],
+)
+async def test_codex_what_the_system_cannot_take_is_refused_by_the_name_of_the_field(
+    given: dict[str, Any], field: str
+) -> None:
+    async with agent(profile="codex") as one:
+        result = await one.call("exec_command", **given)
+        assert (result["error"], result["field"]) == ("invalid_arguments", field)
+        assert result["message"].startswith(f"{field}: ")
+
+
 @pytest.mark.usefixtures("_short_polls")
 async def test_codex_a_session_is_polled_and_interrupted_by_its_number(tmp_path: Path) -> None:
     async with agent(profile="codex") as one:
