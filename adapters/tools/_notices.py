@@ -33,7 +33,7 @@ import attrs
 from ..._runtime import Runtime
 from ...notifier import JournalUnavailableError, ProcessCompletionNotification, ProcessState, TerminalReason
 from ...session import Loop, Notice
-from ...supervisor import Outcome, Process, ProcessNotFoundError
+from ...supervisor import ErrorCode, Outcome, Process, ProcessNotFoundError, SupervisorError
 from ._naming import Profile, name_of
 from ._result import exit_code_of
 
@@ -72,6 +72,14 @@ class Notices:
         self._told: set[UUID] = set()
         self._left: dict[UUID, Process] = {}
         self._covered: dict[_Fact, int] = {}
+
+    def refuse_others(self, loop: Loop, profile: Profile) -> None:
+        """Raise `SupervisorError` (invalid_settings) where these are not the notices of that loop and profile."""
+        if loop.owner != self._loop.owner or profile != self._profile:
+            raise SupervisorError(
+                ErrorCode.INVALID_SETTINGS,
+                "the notices are of another loop or profile; give both the same",
+            )
 
     async def collect(self, *, since: str | None = None) -> Bulletin:
         """Everything that is not settled, in the order of the journal.  A checkpoint.

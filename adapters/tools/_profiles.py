@@ -27,8 +27,10 @@ def tool_specs(
     `notices` is told what results have told, so that it does not tell that again.  Without it every process's end stays
     a notice of the loop, also where a result has told it: no tool ever acknowledges one.
 
-    Raises `SupervisorError` (invalid_settings) for a profile that is none.
+    Raises `SupervisorError` (invalid_settings) for a profile that is none, and for notices of another loop or profile.
     """
     if profile not in _PROFILES:
         raise SupervisorError(ErrorCode.INVALID_SETTINGS, f"profile must be one of {', '.join(_PROFILES)}")
+    if notices is not None:
+        notices.refuse_others(runtime.loop if loop is None else loop, profile)
     return _PROFILES[profile](Jobs(runtime, loop, notices))

@@ -212,6 +212,15 @@ async def test_another_loops_processes_are_neither_told_nor_found() -> None:
         assert (await theirs.notices.collect()).lines == [f"Process {handle} has ended: exited, exit code 0."]
 
 
+async def test_notices_of_another_loop_or_profile_are_refused() -> None:
+    """They would tell an agent of what it does not have, or by names that it does not know."""
+    async with agent() as one, one.runtime.session.open_loop(new_uuid7()) as other:
+        with pytest.raises(lastword.SupervisorError, match="another loop or profile"):
+            tool_specs(one.runtime, other, notices=one.notices)
+        with pytest.raises(lastword.SupervisorError, match="another loop or profile"):
+            tool_specs(one.runtime, profile="codex", notices=one.notices)
+
+
 async def test_released_notices_are_offered_again_to_whoever_receives() -> None:
     async with agent() as one:
         handle = await background(one, "true")
