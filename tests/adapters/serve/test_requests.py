@@ -16,6 +16,7 @@ from supervising import until
 from lastword.adapters.serve import (
     Client,
     ConnectionLostError,
+    EventInfo,
     NotServedError,
     RequestError,
     Resources,
@@ -221,7 +222,11 @@ async def test_events_are_replayed_and_followed_from_any_sequence(tmp_path: Path
             await until(lambda: len(seen) == 2)
             await client.start("true", background=True)
         assert seen == ["ProcessStarted", "ProcessCompleted", "ProcessBackgrounded"]
-        replayed = [event async for event in client.events()]
+
+        async def replay() -> list[EventInfo]:
+            return [event async for event in client.events()]
+
+        replayed = await asked_until(replay, lambda known: len(known) == 4)  # the second one has ended, too
         assert replayed[0].seq < replayed[1].seq < replayed[2].seq
         assert [event.seq async for event in client.events(replayed[0].seq)] == [each.seq for each in replayed[1:]]
         with pytest.raises(RequestError, match="after"):
