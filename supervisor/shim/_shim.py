@@ -35,6 +35,9 @@ _PR_SET_DUMPABLE = 4
 _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 
+# How long one that has let go may take to die; one that lives on is not waited for.
+_DYING_MILLISECONDS = 100
+
 # What one read takes at most; a pipe holds 64 KiB.
 _BUFFER_BYTES = 64 * 1024
 
@@ -92,6 +95,7 @@ class Shim:
         self._keeper: Keeper | None = None
         self._armed: int | None = None
         self._forced = False  # its end, should it come now, is not of its own accord
+        self._let_go = False  # nobody is there who would ask for the job again
         self._unnoted = False  # the leader has ended, and nothing of that is in the ring's file
         self._unsent: list[bytes] = []
 
@@ -219,7 +223,7 @@ class Shim:
     def _on_host_gone(self) -> None:
         """The host has died, or it has let go: nobody will ever ask for this job again."""
         self._loop.remove(self._host)
-        self._forced = True
+        self._forced = self._let_go = True
         assert self._keeper is not None  # noqa: S101 -- served only once there is one
         self._keeper.end_now()
 
@@ -227,7 +231,8 @@ class Shim:
         """Where the host has died, and perhaps the zygote too: the last shim that leaves finds it empty."""
         poll = select.poll()
         poll.register(self._host, select.POLLIN)
-        if self._spec.cgroup is not None and poll.poll(0):
+        # A host that dies closes its sockets a moment before it has ended.
+        if self._spec.cgroup is not None and poll.poll(_DYING_MILLISECONDS if self._let_go else 0):
             with contextlib.suppress(OSError):
                 os.rmdir(os.path.dirname(self._spec.cgroup))  # noqa: PTH106, PTH120 -- no pathlib here
 
