@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -132,20 +133,29 @@ async def test_looking_at_the_list_tells_nobody_the_last_word() -> None:
         assert await lines(one) == [f"Process {handle} has ended: exited, exit code 0."]
 
 
-async def test_a_call_that_was_cancelled_has_told_nothing() -> None:
-    """The process had ended by then, and only the last read of the call was missing."""
+async def test_a_call_that_was_cancelled_has_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of its answer was made by then."""
     async with agent() as one:
-        handle = await background(one, "exit 3")
-        running = (await one.call("Bash", command="exec sleep 60", background=True))["process_id"]
-        async with anyio.create_task_group() as tasks:
+        handles = [await background(one, command) for command in ("exit 3", "exit 4")]
+        read = lastword.Process.read_output
+        reads: list[str] = []
 
-            async def wait() -> None:
-                await one.call("ProcessOutput", process_ids=[handle, running], wait="all", timeout_ms=60_000)
+        async def read_one_and_hang(process: lastword.Process, *arguments: Any) -> Any:
+            reads.append(process.handle)
+            if len(reads) == 2:
+                await anyio.sleep_forever()
+            return await read(process, *arguments)
 
-            tasks.start_soon(wait)
-            await anyio.wait_all_tasks_blocked()
-            tasks.cancel_scope.cancel()
-        assert await lines(one) == [f"Process {handle} has ended: exited, exit code 3."]
+        with monkeypatch.context() as patch:
+            patch.setattr(lastword.Process, "read_output", read_one_and_hang)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(lambda: one.call("ProcessOutput", process_ids=handles))
+                await until(lambda: len(reads) == 2)
+                tasks.cancel_scope.cancel()
+        assert await lines(one) == [
+            f"Process {handle} has ended: exited, exit code {code}."
+            for handle, code in zip(handles, (3, 4), strict=True)
+        ]
 
 
 async def test_the_model_learns_of_a_command_whose_call_was_cancelled(tmp_path: Path) -> None:

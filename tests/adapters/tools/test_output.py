@@ -127,13 +127,22 @@ async def test_bytes_that_are_no_text_are_told_and_can_be_had_exactly() -> None:
 
 @pytest.mark.parametrize("until", ["output", "end"])
 async def test_any_is_woken_by_whichever_comes_first_and_the_order_is_that_of_the_question(
-    until: str, tmp_path: Path
+    until: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Nothing is read before there is something to read: nobody polls."""
     async with agent() as one:
         gate = Gate(tmp_path / "gate")
         quiet = await start(one, "exec sleep 60")
         waiting = await start(one, f"read line < {gate.path}; echo here" + "; exec sleep 60" * (until == "output"))
         results: list[dict[str, Any]] = []
+        reads: list[object] = []
+        read = lastword.Process.read_output
+
+        async def counted(*arguments: Any) -> Any:
+            reads.append(arguments)
+            return await read(*arguments)
+
+        monkeypatch.setattr(lastword.Process, "read_output", counted)
         async with anyio.create_task_group() as tasks:
 
             async def ask() -> None:
@@ -146,6 +155,7 @@ async def test_any_is_woken_by_whichever_comes_first_and_the_order_is_that_of_th
             await anyio.wait_all_tasks_blocked()
             assert results == []
             gate.open()
+        assert len(reads) == 2
         assert [each["process_id"] for each in results] == [quiet, waiting]
         assert [each["output"] for each in results] == ["", "here\n"]
         assert results[1]["status"] == ("running" if until == "output" else "exited")
