@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -143,7 +144,8 @@ async def answering(directory: Path, serve_one: Callable[[Lines], Awaitable[None
                 connection, _ = listener.accept()
                 lines = Lines(SocketStream(connection))
                 try:
-                    await serve_one(lines)
+                    with contextlib.suppress(anyio.BrokenResourceError):  # the client may leave in its middle
+                        await serve_one(lines)
                 finally:
                     with anyio.CancelScope(shield=True):
                         await lines.aclose()
