@@ -51,7 +51,7 @@ class Calls:
 
     def __init__(self, lines: Lines, session_id: UUID) -> None:
         self.session_id = session_id
-        self.ended = anyio.Event()
+        self.ended: anyio.Event = anyio.Event()
         self._lines = lines
         self._ids = itertools.count(1)
         self._waiting: dict[int, _Call] = {}

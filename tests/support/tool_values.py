@@ -6,9 +6,15 @@ from typing import Any, cast
 
 from hypothesis import strategies as st
 
-from lastword.adapters.tools import _claude as claude
-from lastword.adapters.tools import _codex as codex
-from lastword.adapters.tools import _native_arguments as native
+from lastword.adapters.tools import (
+    _claude as claude,  # pyright: ignore[reportPrivateUsage]  # what the readers take has no face
+)
+from lastword.adapters.tools import (
+    _codex as codex,  # pyright: ignore[reportPrivateUsage]  # as above
+)
+from lastword.adapters.tools import (
+    _native_arguments as native,  # pyright: ignore[reportPrivateUsage]  # as above
+)
 from lastword.adapters.tools._arguments import Form
 
 FORMS: dict[str, dict[str, Form[Any]]] = {
