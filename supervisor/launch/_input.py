@@ -26,7 +26,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections import deque
 from collections.abc import Callable
 from typing import Final
 from weakref import WeakSet
@@ -51,7 +50,6 @@ class Input:
         "_ending",
         "_limit",
         "_pending",
-        "_pending_bytes",
         "_reactor",
         "_shut",
         "_watched",
@@ -69,8 +67,7 @@ class Input:
         self.on_end: Callable[[], None] | None = None
         """Called when the host has let go of the writing end, so that whoever else holds it lets go, too."""
         self._limit = limit
-        self._pending: deque[memoryview] = deque()
-        self._pending_bytes = 0
+        self._pending = bytearray()  # all in one: of many small pieces each would cost more than it holds
         self._watched = False
         self._ending = False
         self._shut: str | None = None
@@ -82,9 +79,9 @@ class Input:
         self._refuse_shut()
         self._check(data)
         self._flush()  # there may be more room than was known
-        if self._shut is None and self._pending_bytes + len(data) > self._limit:
+        if self._shut is None and len(self._pending) + len(data) > self._limit:
             raise InputBackpressureError(
-                f"{self._pending_bytes} bytes of input are waiting for the process to read them, and at most "
+                f"{len(self._pending)} bytes of input are waiting for the process to read them, and at most "
                 f"{self._limit} may (Limits.pending_input_bytes); nothing was taken: send less, or later"
             )
         if data and self._shut is None:
@@ -131,8 +128,7 @@ class Input:
         """Raise where `data` can never be delivered as it is."""
 
     def _accept(self, data: bytes) -> None:
-        self._pending.append(memoryview(data))
-        self._pending_bytes += len(data)
+        self._pending += data
 
     def _finish(self) -> None:
         """All that was accepted is delivered, and an end was asked for."""
@@ -156,7 +152,7 @@ class Input:
         """Write what can be written now."""
         while self._pending and self._writing is not None:
             try:
-                count = write_quietly(self._writing, self._pending[0])
+                count = write_quietly(self._writing, self._pending)
             except BlockingIOError:
                 if self._is_left():
                     self._close(_LEFT)
@@ -167,11 +163,7 @@ class Input:
                 self._close(_LEFT)
                 self._let_go()
                 return
-            self._pending_bytes -= count
-            if count < len(self._pending[0]):
-                self._pending[0] = self._pending[0][count:]
-            else:
-                self._pending.popleft()
+            del self._pending[:count]
         self._unwatch()
         if self._ending and self._shut is None:
             self._finish()
@@ -194,7 +186,6 @@ class Input:
         """Take nothing more, drop what waits; the first reason counts."""
         self._unwatch()
         self._pending.clear()
-        self._pending_bytes = 0
         self._shut = self._shut or why
 
     def _let_go(self) -> None:
@@ -210,7 +201,7 @@ def open_pipe(reactor: Reactor, limit: int) -> Input:
     return Input(reactor, writing, reading, limit)
 
 
-def write_quietly(descriptor: int, data: memoryview) -> int:
+def write_quietly(descriptor: int, data: bytes | bytearray) -> int:
     """`os.write` without SIGPIPE: that is held back, and taken away where this write has caused it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGPIPE,))
     try:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import tracemalloc
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
@@ -33,6 +34,8 @@ from lastword.supervisor import (
     Supervisor,
     SupervisorError,
 )
+from lastword.supervisor._reactor import Reactor
+from lastword.supervisor.launch import open_pipe
 from lastword.supervisor.launch._input import write_quietly
 
 S = ProcessState
@@ -212,6 +215,23 @@ async def test_room_is_there_again_once_it_reads(gate: Path) -> None:
         assert (await process.wait()).total_bytes == sent
 
 
+def test_many_small_pieces_that_wait_take_no_more_than_their_bytes() -> None:
+    """The limit counts bytes, so it must be bytes that wait."""
+    reactor = Reactor()
+    given = open_pipe(reactor, PIPE_BYTES)
+    given.send(b"x" * PIPE_BYTES)
+    tracemalloc.start()
+    for _ in range(2000):
+        given.send(b"y")
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 2000 <= taken < 50_000
+    with pytest.raises(InputBackpressureError, match="2000 bytes"):
+        given.send(b"z" * PIPE_BYTES)
+    given.close()
+    reactor.close()
+
+
 # --- closed by the process, or by its end
 
 
@@ -363,7 +383,7 @@ def test_a_write_that_nobody_reads_raises_no_sigpipe(blocked: bool, pending: boo
             signal.pthread_kill(threading.get_ident(), signal.SIGPIPE)  # to no other thread
         for _ in range(2):
             with pytest.raises(BrokenPipeError):
-                write_quietly(writing, memoryview(b"x"))
+                write_quietly(writing, b"x")
             assert (signal.SIGPIPE in signal.sigpending()) is pending
         assert (signal.SIGPIPE in signal.pthread_sigmask(signal.SIG_BLOCK, ())) is blocked
     os.close(writing)
