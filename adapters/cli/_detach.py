@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from ._errors import OURS, CommandFailedError
-from ._exit import spawn_code
 from ._order import Order
 from ._print import print_json
 from ._served import ask_or_start
@@ -20,28 +19,28 @@ if TYPE_CHECKING:
 def run_detached(order: Order, state: Path, *, as_json: bool) -> None:
     """Start it, and print its handle.  Raises `CommandFailedError` with the exit code for it."""
     from ...notifier import LastwordError
-    from ..serve import RequestError
+    from ..serve import RequestError, Size
+    from ._job_served import told_here
 
     async def start(client: Client) -> ProcessInfo:
-        from ..serve import Size
-
-        return await client.start(
-            order.argv,
-            name=order.name,
-            cwd=order.cwd,
-            env=order.env,
-            env_policy="none",
-            stdin=None if order.tty else order.stdin,
-            pty=Size(rows=order.size[0], cols=order.size[1]) if order.tty else False,
-            timeout=order.timeout,
-            background=True,
-            survivors=order.survivors,
-        )
+        try:
+            return await client.start(
+                order.argv,
+                name=order.name,
+                cwd=order.cwd,
+                env=order.env,
+                env_policy="none",
+                stdin=None if order.tty else order.stdin,
+                pty=Size(rows=order.size[0], cols=order.size[1]) if order.tty else False,
+                timeout=order.timeout,
+                background=True,
+                survivors=order.survivors,
+            )
+        except RequestError as error:
+            raise await told_here(client, error) from None
 
     try:
         info = ask_or_start(state, start)
-    except RequestError as error:
-        raise CommandFailedError(error.message, spawn_code(error.kind)) from None
     except LastwordError as error:
         raise CommandFailedError(str(error), OURS) from None
     if as_json:

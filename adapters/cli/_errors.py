@@ -26,7 +26,7 @@ class CommandFailedError(Exception):
         """What `error` says, in the words of whoever raised it; of one that nobody foresaw, only its type."""
         from ...notifier import LastwordError
 
-        error = _first_of(error)
+        error = first_of(error)
         if isinstance(error, CommandFailedError):
             return error
         if isinstance(error, LastwordError):
@@ -49,7 +49,7 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
 
 
-def _first_of(error: BaseException) -> BaseException:
+def first_of(error: BaseException) -> BaseException:
     """Of a task group's errors the first: what else is in it followed from that."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]

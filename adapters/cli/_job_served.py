@@ -43,10 +43,15 @@ async def start_served(client: Client, order: Order, size: Rectangle | None, *, 
             attached=True,
         )
     except RequestError as error:
-        if error.handle is not None:
-            await client.acknowledge([error.handle])
-        raise CommandFailedError(error.message, spawn_code(error.kind)) from None
+        raise await told_here(client, error) from None
     return JobServed(client, info.handle)
+
+
+async def told_here(client: Client, error: RequestError) -> CommandFailedError:
+    """Why a job could not be started, and the exit code for it; who reads that needs no notice of it."""
+    if error.handle is not None:
+        await client.acknowledge([error.handle])
+    return CommandFailedError(error.message, spawn_code(error.kind))
 
 
 async def send_patiently(client: Client, handle: str, data: bytes) -> None:

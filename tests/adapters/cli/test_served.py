@@ -102,10 +102,26 @@ def test_a_foreground_run_goes_through_the_server_and_ends_with_its_command(grou
     assert ground.here("wait", "left")[0] == 128 + signal.SIGTERM
 
 
+@pytest.mark.parametrize("line", [("ps", "-a", "--watch"), ("events", "-f"), ("logs", "-f", "talk")])
+def test_a_follower_whose_reader_leaves_ends_as_a_broken_pipe_does(ground: Ground, line: tuple[str, ...]) -> None:
+    ground.out("run", "-d", "--input", "--name", "talk", "--", "sh", "-c", "echo begun; exec cat")
+    with ground.start(*line) as command:
+        assert command.stdout is not None
+        command.stdout.readline()
+        command.stdout.close()
+        ground.out("send", "talk", "more", "--eof")
+        assert command.wait(30) == -signal.SIGPIPE
+        assert command.stderr is not None
+        assert command.stderr.read() == b""
+
+
 def test_what_cannot_be_started_in_the_background_says_so_with_the_shells_code(ground: Ground) -> None:
     for program, code in (("no-such-program", 127), ("/etc/passwd", 126)):
         done = ground.here("run", "-d", "--", program)
         assert (done[0], done[1], done[2].count(b"\n")) == (code, b"", 1)
+    # Who has read that needs no notice.
+    assert ground.out("pending") == ""
+    assert [job["state"] for job in ground.objects("ps", "-a")] == ["failed", "failed"]
 
 
 def test_a_server_on_a_terminal_ends_with_ctrl_c_and_its_jobs_with_it(ground: Ground) -> None:
