@@ -86,12 +86,16 @@ def hold_directory(
 def session_in(directory: Path) -> UUID | None:
     """The session that the directory names, None where it names none; only looks.
 
-    Raises `SupervisorError` (manifest_corrupt) where its name cannot be read.
+    Raises `SupervisorError`: manifest_corrupt where its name cannot be read, invalid_settings where we may not.
     """
     try:
         text = (directory / _SESSION).read_text(encoding="ascii")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except PermissionError:
+        raise SupervisorError(
+            ErrorCode.INVALID_SETTINGS, "the state directory may not be looked into; do so as the user who owns it"
+        ) from None
     except (OSError, UnicodeError):
         raise SupervisorError(ErrorCode.MANIFEST_CORRUPT, "the directory's session id cannot be read") from None
     try:

@@ -145,8 +145,8 @@ class Process:
         too, and does not consume anything.  Raises `SupervisorError`: cursor_ahead, spool_corrupt,
         invalid_arguments; `ProcessNotFoundError` where it was evicted.
         """
-        _count("cursor", cursor, 0)
-        _count("max_bytes", max_bytes, 1)
+        check_count("cursor", cursor, 0)
+        check_count("max_bytes", max_bytes, 1)
         stream = self._job.record.stream(streams)
         await checkpoint()
         chunk = self._job.read(cursor, max_bytes, stream)
@@ -155,7 +155,7 @@ class Process:
 
     async def wait_output(self, after: int) -> None:
         """Return once more than `after` bytes were written in all, of both streams, or it has ended.  A checkpoint."""
-        _count("after", after, 0)
+        check_count("after", after, 0)
         await self._job.wait_output(after)
 
     def follow(self, cursor: int = 0, *, streams: Streams = "both") -> OutputFollower:
@@ -165,7 +165,7 @@ class Process:
 
         No character is split at the end of what there is by now: its beginning waits for the rest, or for the end.
         """
-        _count("cursor", cursor, 0)
+        check_count("cursor", cursor, 0)
         self._job.record.stream(streams)
         return OutputFollower(self, cursor, streams)
 
@@ -204,8 +204,8 @@ class Process:
         Cancelled: nothing was done.  Raises `SupervisorError`: invalid_arguments; pty_unavailable where it was started
         without a terminal, or has ended.
         """
-        _count("rows", rows, 1, MAX_CELLS)
-        _count("cols", cols, 1, MAX_CELLS)
+        check_count("rows", rows, 1, MAX_CELLS)
+        check_count("cols", cols, 1, MAX_CELLS)
         await self._job.wait_launched()
         if not isinstance(self._job.input, TerminalInput):
             raise SupervisorError(ErrorCode.PTY_UNAVAILABLE, "it was started without a terminal; start it with pty=")
@@ -260,6 +260,7 @@ def _bytes(value: object) -> bytes:
     return bytes(cast("bytes", value))
 
 
-def _count(name: str, value: object, least: int, most: int = (1 << 63) - 1) -> None:
+def check_count(name: str, value: object, least: int, most: int = (1 << 63) - 1) -> None:
+    """Raise `SupervisorError` (invalid_arguments) for what is no integer within the bounds."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise SupervisorError(ErrorCode.INVALID_ARGUMENTS, f"{name} must be an integer from {least} to {most}")

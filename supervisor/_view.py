@@ -26,6 +26,7 @@ from ._directory import OUTPUT, STORE, is_held, session_in
 from ._errors import ErrorCode, SupervisorError
 from ._outbox import undelivered_record
 from ._outcome import Outcome
+from ._process import DEFAULT_READ_BYTES, check_count
 from ._record import ProcessRecord
 from ._rows import SELECT_PROCESSES, SELECT_RECORDS, SELECT_UNITS, VERSION, to_process, to_record
 from .output import OutputChunk, Streams, read_ring
@@ -95,12 +96,16 @@ class ProcessView:
         """See `Process.outcome`."""
         return self._record.outcome
 
-    def read_output(self, cursor: int = 0, max_bytes: int = 32 * 1024, *, streams: Streams = "both") -> OutputChunk:
+    def read_output(
+        self, cursor: int = 0, max_bytes: int = DEFAULT_READ_BYTES, *, streams: Streams = "both"
+    ) -> OutputChunk:
         """As `Process.read_output`, from the file, as far as it is written by now.
 
         Of a process without a last word `ended` is never set: look into the directory again.  Raises `SupervisorError`:
         cursor_ahead, invalid_arguments, spool_corrupt (also where it was evicted meanwhile).
         """
+        check_count("cursor", cursor, 0)
+        check_count("max_bytes", max_bytes, 1)
         ended = self._record.outcome is not None
         known = self._record.spool if ended else None
         stream = self._record.stream(streams)

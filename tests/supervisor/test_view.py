@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import signal
 import subprocess
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -92,11 +95,46 @@ def test_a_dead_hosts_directory_is_seen_as_it_was_left_and_nothing_in_it_changes
 
 
 def test_what_is_no_state_directory_is_told_and_not_made(tmp_path: Path) -> None:
-    for place in (tmp_path, tmp_path / "absent"):
+    (tmp_path / "file").touch()
+    for place in (tmp_path, tmp_path / "absent", tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(SupervisorError, match="no state directory") as caught:
             view_directory(place)
         assert caught.value.code is ErrorCode.INVALID_SETTINGS
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
+def test_one_that_may_not_be_looked_into_is_not_told_as_damaged(directory: Path) -> None:
+    directory.chmod(0)
+    with unprivileged(), pytest.raises(SupervisorError, match="may not be looked into") as caught:
+        view_directory(directory)
+    assert caught.value.code is ErrorCode.INVALID_SETTINGS
+    directory.chmod(0o700)
+
+
+@contextmanager
+def unprivileged() -> Generator[None]:
+    """As a user whom permissions bind."""
+    user = os.geteuid()
+    os.seteuid(user or 65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
+async def test_what_cannot_be_read_of_an_output_is_refused_by_the_argument(directory: Path) -> None:
+    """As a process refuses it, whether there is anything to read or not."""
+    async with supervising(directory) as supervisor:
+        process = await supervisor.start("echo output", owner=OWNER)
+        await process.wait()
+        (view,) = view_directory(directory).processes
+        for cursor, most, word in ((-1, 1, "cursor"), (0, 0, "max_bytes"), (0, -1, "max_bytes"), (7, 0, "max_bytes")):
+            with pytest.raises(SupervisorError, match=word) as caught:
+                view.read_output(cursor, most)
+            assert caught.value.code is ErrorCode.INVALID_ARGUMENTS
+        with pytest.raises(SupervisorError, match="streams") as caught:
+            view.read_output(streams="stderr")
+        assert caught.value.code is ErrorCode.INVALID_ARGUMENTS
 
 
 def test_a_new_directory_without_a_store_has_no_processes(directory: Path) -> None:
