@@ -93,17 +93,18 @@ class Drain:
         return taken
 
     def take_waiting(self) -> bool:
-        """Read what is in the pipes now, and no more, for a writer may go on for ever; whether there was anything."""
+        """Read what is in the pipes now, and hardly more: a writer may go on for ever.  Whether there was anything."""
         taken = False
         for pipe, stream in tuple(self._pipes.items()):
             waiting = struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"\0\0\0\0"))[0]
             while waiting > 0 and (count := self._read(pipe, stream)) > 0:
                 taken = True
                 waiting -= count
+        for pipe, stream in tuple(self._pipes.items()):
+            # Most often this is the end of file, and nothing has to be waited for.
+            taken = self._read(pipe, stream) > 0 or taken
         if taken:
             self._ring.publish()
-        for pipe, stream in tuple(self._pipes.items()):
-            self._read(pipe, stream)  # most often this is the end of file, and nothing has to be waited for
         return taken
 
     def close(self) -> None:
