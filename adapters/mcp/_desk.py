@@ -90,9 +90,10 @@ class NoticeDesk:
             await self._changed.wait()
 
     async def wait_seen(self, handles: set[str]) -> None:
-        """Return once the notices of all these processes have come, settled since or not; the caller bounds it."""
+        """Return once the notices of all these processes have come, settled since or not, or none can come, since the
+        desk is full; the caller bounds it."""
         await checkpoint()
-        while not handles <= self._seen:
+        while not (handles <= self._seen or self.full):
             await self._changed.wait()
 
     def seen(self, handle: str) -> bool:

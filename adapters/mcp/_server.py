@@ -9,6 +9,9 @@ Failure at each step
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -16,7 +19,7 @@ import anyio
 from mcp.server.lowlevel import NotificationOptions, Server
 
 from ..._runtime import Runtime
-from ...notifier import LastwordError, ProcessBackgrounded, ProcessStarted
+from ...notifier import JournalUnavailableError, LastwordError, ProcessBackgrounded, ProcessStarted
 from ...session import EventFilter, LoopScope, SubscriptionLostError
 from ..tools import tool_specs
 from ._desk import NoticeDesk
@@ -45,18 +48,19 @@ async def serve(runtime: Runtime, incoming: Replayed, outgoing: Outgoing) -> Non
     hints = Hints(lambda: [said.process_handle for said in desk.held()])
     failure: LastwordError | None = None
 
-    async def fill(scope: anyio.CancelScope) -> None:
+    async def watch(scope: anyio.CancelScope, work: Callable[[], Awaitable[None]]) -> None:
+        # Kept, not raised: a task group would wrap it, and whoever loses the session loses it in both at once.
         nonlocal failure
         try:
-            await desk.run(hints.ended)
+            await work()
         except LastwordError as error:
-            failure = error
+            failure = failure or error
             scope.cancel()
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(fill, tasks.cancel_scope)
+        tasks.start_soon(watch, tasks.cancel_scope, partial(desk.run, hints.ended))
+        tasks.start_soon(watch, tasks.cancel_scope, partial(_watch_starts, runtime, hints))
         tasks.start_soon(hints.run)
-        tasks.start_soon(_watch_starts, runtime, hints)
         await _catch_up(runtime, desk)
         server = build_server(runtime, desk, hints)
         options = server.create_initialization_options(NotificationOptions(resources_changed=True))
@@ -89,7 +93,8 @@ def build_server(runtime: Runtime, desk: NoticeDesk, hints: Hints) -> Server[Any
 
 
 async def _catch_up(runtime: Runtime, desk: NoticeDesk) -> None:
-    with anyio.move_on_after(_CATCH_UP_SECONDS):
+    # What cannot be read now is told by a later result.
+    with anyio.move_on_after(_CATCH_UP_SECONDS), suppress(JournalUnavailableError):
         await runtime.supervisor.outbox.wait_empty()
         waiting = dict(await runtime.session.loops()).get(runtime.loop.loop_id, 0)
         await desk.wait_held(min(waiting, runtime.loop.capacity))

@@ -8,11 +8,16 @@ from pathlib import Path
 import anyio
 import pytest
 from mcp import Client
+from mcp.shared.message import SessionMessage
 from mcp_ground import GENERATIONS, background, beside, call, connected, ended, told
 from session_ground import FaultyJournal
 from supervising import HANG_SECONDS, until
 
 import lastword
+from lastword.adapters.mcp import _tools
+from lastword.adapters.mcp._opening import Replayed
+from lastword.adapters.mcp._server import serve
+from lastword.notifier import JournalFencedError
 from lastword.session.journal import SqliteJournal
 
 
@@ -151,7 +156,45 @@ async def test_where_the_journal_cannot_take_it_a_notice_is_told_again(tmp_path:
         assert await unsettled(runtime) == []
 
 
-async def test_a_client_that_never_confirms_is_told_of_the_oldest_and_that_more_wait(tmp_path: Path) -> None:
+async def test_a_journal_that_cannot_be_read_at_first_is_no_end(tmp_path: Path) -> None:
+    journal = FaultyJournal(SqliteJournal(tmp_path / "journal.db"))
+    with anyio.fail_after(HANG_SECONDS):
+        async with lastword.open_runtime(tmp_path / "state", journal=journal) as runtime:
+            journal.down = True
+            async with Client(connected(runtime)) as client:
+                assert told(await call(client, "ProcessList")) == []
+                journal.down = False
+                one = await call(client, "Bash", command="true")
+                assert told(one) == [one["process_id"]]
+
+
+async def test_where_somebody_else_has_taken_the_session_the_server_ends_and_says_so(tmp_path: Path) -> None:
+    raised: list[BaseException] = []
+    to_server, incoming = anyio.create_memory_object_stream[SessionMessage | Exception]()
+    outgoing, from_server = anyio.create_memory_object_stream[SessionMessage]()
+    with to_server, incoming, outgoing, from_server, anyio.fail_after(HANG_SECONDS):
+        async with lastword.open_runtime(tmp_path / "state") as runtime:
+
+            async def keep() -> None:
+                try:
+                    await serve(runtime, Replayed((), incoming), outgoing)
+                except BaseException as error:
+                    raised.append(error)
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(keep)
+                await anyio.wait_all_tasks_blocked()
+                other = SqliteJournal(tmp_path / "state" / "journal.db")
+                other.open(runtime.session.session_id)
+                other.close()
+                await runtime.start("true")
+            assert [type(error) for error in raised] == [JournalFencedError]
+
+
+async def test_a_client_that_never_confirms_is_told_of_the_oldest_and_that_more_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_tools, "_NOTICE_SECONDS", 1e6)  # for what cannot come, nothing waits
     limits = lastword.Limits(running_per_loop=100, running_per_session=100, spool_bytes=1 << 20)
     async with beside(tmp_path / "state", limits=limits) as (client, runtime):
         count = runtime.loop.capacity + 3
