@@ -34,6 +34,9 @@ MAX_LINE_BYTES: Final = 4095 if sys.platform == "linux" else 1023
 
 _LFLAG, _IFLAG, _CHARACTERS = 3, 0, 6  # of what tcgetattr gives
 
+_LINE_ENDS: Final = (termios.VEOF, termios.VEOL, termios.VEOL2, termios.VKILL)
+_SIGNALS: Final = (termios.VINTR, termios.VQUIT, termios.VSUSP)  # such a key does away with what was typed before it
+
 _DISABLED: Final = (b"\0", b"\xff")  # _POSIX_VDISABLE: of Linux, of BSD
 
 
@@ -127,13 +130,14 @@ class _Mode:
     def __init__(self, attributes: list[Any]) -> None:
         """As from `tcgetattr`."""
         characters: list[bytes] = attributes[_CHARACTERS]
-        self.canonical = bool(attributes[_LFLAG] & termios.ICANON)
+        flags: int = attributes[_LFLAG]
+        self.canonical = bool(flags & termios.ICANON)
         self.end_of_file = _enabled(characters[termios.VEOF])
         """The character, None where there is none."""
-        others = (self.end_of_file, _enabled(characters[termios.VEOL]), _enabled(characters[termios.VEOL2]))
+        ends = _LINE_ENDS + (_SIGNALS if flags & termios.ISIG and not flags & termios.NOFLSH else ())
         returns = b"\r" if attributes[_IFLAG] & termios.ICRNL else b""
-        self.line_ends = b"\n" + returns + b"".join(each for each in others if each is not None)
-        """Each byte of it ends a line in canonical mode."""
+        self.line_ends = b"\n" + returns + b"".join(filter(None, (_enabled(characters[end]) for end in ends)))
+        """Each byte of it ends a line in canonical mode, or does away with it."""
 
 
 def _enabled(character: bytes) -> bytes | None:

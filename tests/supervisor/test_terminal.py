@@ -201,8 +201,14 @@ async def test_what_is_typed_is_echoed_and_read_line_by_line(each_tier: Containm
 
 @pytest.mark.parametrize(
     ("typed", "read"),
-    [(b"", b""), (b"whole\n", b"whole\n"), (b"not whole", b"not whole"), (b"one\ntw", b"one\ntw")],
-    ids=["nothing", "a line", "the beginning of one", "both"],
+    [
+        (b"", b""),
+        (b"whole\n", b"whole\n"),
+        (b"not whole", b"not whole"),
+        (b"one\ntw", b"one\ntw"),
+        (b"one\ntw\x15", b"one\n"),
+    ],
+    ids=["nothing", "a line", "the beginning of one", "both", "one that was taken back"],
 )
 @pytest.mark.parametrize("eof", ["^D", "^E"])
 async def test_the_end_of_what_is_typed(typed: bytes, read: bytes, eof: str) -> None:
@@ -305,6 +311,23 @@ async def test_a_line_that_would_be_cut_is_refused(each_tier: Containment) -> No
         await process.close_input()
         assert (await process.wait()).exit_code == 0
         assert (await output_of(process)).split() == [b"up", b"4095", b"4095", b"10"] + [b"4090"] * 20
+
+
+@pytest.mark.parametrize("key", [b"\x03", b"\x1c", b"\x1a"], ids=["^C", "^\\", "^Z"])
+async def test_a_key_that_signals_does_away_with_the_line(key: bytes) -> None:
+    """So what comes after it is a line of its own; not so where the program has said that nothing is to be lost."""
+    script = "trap '' INT QUIT TSTP; stty -echo; echo up; read -r x; echo ${#x}; stty noflsh; echo again; read -r x"
+    async with supervising() as supervisor:
+        process = await supervisor.start(script, owner=OWNER, pty=True)
+        await wait_for_output(process, b"up\r\n")
+        await process.send_input(b"a" * LINE + key + b"b" * 200)
+        await process.send_input(b"\n")
+        await wait_for_output(process, b"again\r\n")
+        with pytest.raises(SupervisorError, match="4095"):
+            await process.send_input(b"a" * LINE + key + b"b" * 200)
+        await process.send_input(b"a" * LINE + b"\n")
+        await process.wait()
+        assert (await output_of(process)).split() == [b"up", b"200", b"again"]
 
 
 async def test_without_lines_any_length_is_read(each_tier: Containment) -> None:
