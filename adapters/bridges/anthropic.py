@@ -22,7 +22,8 @@ def anthropic_tools(specs: Sequence[ToolSpec]) -> list[dict[str, Any]]:
 async def anthropic_results(specs: Sequence[ToolSpec], content: Iterable[Any]) -> list[dict[str, Any]]:
     """Call what the message's content asks for, one after the other, and return the tool_result blocks.
 
-    Blocks may be the SDK's objects or dicts; a tool that is not of `specs` is left to the caller.
+    Blocks may be the SDK's objects or dicts; a tool that is not of `specs` is left to the caller.  Cancelled: the results
+    that were there are lost; `Notices.release` has it told again what they told.
     """
     results: list[dict[str, Any]] = []
     for block in content:

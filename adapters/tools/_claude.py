@@ -95,6 +95,7 @@ class Claude:
 
     async def bash(self, asked: ClaudeBashArguments, telling: Telling) -> Result:
         """Run a command: to its end, or until its time is over, or not waiting at all."""
+        self._cursors.forget_all_but(self._jobs.known())
         budget = None if asked.run_in_background else asked.timeout / 1000
         process = await self._jobs.start(telling, asked.command, budget, name=printable(asked.description or ""))
         shown = await self._jobs.show_ends(telling, process, 0, self._jobs.inline_bytes)
@@ -123,7 +124,6 @@ class Claude:
 
     async def _end(self, handle: str, telling: Telling) -> Process:
         process = self._jobs.find(handle)
-        self._cursors.forget_all_but(self._jobs.known())
         await process.stop()
         telling.state(process)
         return process

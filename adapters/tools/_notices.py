@@ -129,12 +129,17 @@ class Notices:
             self._covered.pop(fact, None)
 
     def release(self) -> None:
-        """Offer everything that is held to whoever receives next on the loop, as redelivered; sync."""
+        """Offer everything that is held to whoever receives next on the loop, as redelivered; sync.
+
+        What results have told counts as told no longer, either: where a turn was thrown away with its results, the next
+        bulletin has a line for each.
+        """
         for notice in self._held.values():
             notice.release()
-        for command_id in self._held:
+        for command_id in (*self._held, *self._told):
             self._covered.pop((_ENDED, command_id), None)
         self._held.clear()
+        self._told.clear()
 
     # --- told by the tools (`Listener`)
 

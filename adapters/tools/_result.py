@@ -28,7 +28,7 @@ _FIELDS = {"cwd": "workdir", "output_limit": "max_output_bytes", "pty": "tty"}
 
 # Where its advice is for whoever calls the library.
 _ADVICE = {
-    ErrorCode.NOT_FOUND: "you have no process of that id; ProcessList shows those that you have",
+    ErrorCode.NOT_FOUND: "you have no process of that id; give one that a result has named",
     ErrorCode.PTY_UNAVAILABLE: "it has no terminal: start it with tty, or without where none can be had",
 }
 

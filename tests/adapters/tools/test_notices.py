@@ -243,6 +243,22 @@ async def test_released_notices_are_offered_again_to_whoever_receives() -> None:
         assert notice.redelivered
 
 
+async def test_what_the_results_of_a_released_turn_have_told_is_told_again_by_lines() -> None:
+    """The turn was thrown away, before its bulletin or after it."""
+    async with agent() as one:
+        results = [await one.call("Bash", command=f"exit {code}") for code in (3, 4)]
+        for each in results:
+            await one.told_home(each["process_id"])
+        assert await lines(one) == []
+        one.notices.release()
+        bulletin = await one.notices.collect()
+        assert [line.partition(" has ended: ")[0] for line in bulletin.lines] == [
+            f"Process {each['process_id']}" for each in results
+        ]
+        await bulletin.ack()
+        assert await lines(one) == []
+
+
 async def test_unsaved_turns_are_told_again_at_the_next_opening(tmp_path: Path) -> None:
     """By a line or by a result: neither was acknowledged."""
     async with agent(tmp_path / "state") as one:

@@ -10,7 +10,9 @@ import pytest
 from tool_ground import Agent, agent
 
 import lastword
+from lastword.adapters.tools import _claude as claude
 from lastword.adapters.tools import _codex as codex
+from lastword.adapters.tools._cursors import Cursors
 from lastword.adapters.tools._naming import session_number
 
 
@@ -107,6 +109,43 @@ async def test_a_result_that_was_not_given_moves_no_cursor(monkeypatch: pytest.M
                 await anyio.wait_all_tasks_blocked()
                 tasks.cancel_scope.cancel()
         assert (await one.call("BashOutput", bash_id=task))["stdout"] == "one\n"
+
+
+@pytest.mark.parametrize(
+    ("profile", "home", "tool", "argument"),
+    [("claude", claude, "Bash", "command"), ("codex", codex, "exec_command", "cmd")],
+)
+async def test_how_far_an_evicted_process_was_read_is_forgotten(
+    profile: str, home: Any, tool: str, argument: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Cursors] = []
+
+    def make() -> Cursors:
+        made.append(Cursors())
+        return made[-1]
+
+    monkeypatch.setattr(home, "Cursors", make)
+    async with agent(profile=profile, limits=lastword.Limits(retained_completed=1)) as one:
+        for _ in range(6):
+            await one.call(tool, **{argument: "true"})
+        (cursors,) = made
+        assert 1 <= len(cursors._read) <= 3
+
+
+@pytest.mark.parametrize(
+    ("profile", "tool", "arguments"),
+    [
+        ("native", "ProcessOutput", {"process_id": "A" * 22}),
+        ("claude", "BashOutput", {"bash_id": "A" * 22}),
+        ("codex", "write_stdin", {"session_id": 1}),
+    ],
+)
+async def test_no_refusal_names_a_tool_that_is_not_there(profile: str, tool: str, arguments: dict[str, Any]) -> None:
+    async with agent(profile=profile) as one:
+        refused = await one.call(tool, **arguments)
+        assert refused["error"] == "not_found"
+        named = {"ProcessList", "ProcessOutput", "BashOutput", "write_stdin"}.intersection(refused["message"].split())
+        assert named <= one.specs.keys()
 
 
 async def test_codex_a_command_that_ends() -> None:
