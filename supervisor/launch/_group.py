@@ -89,7 +89,7 @@ class GroupLauncher:
         reading = os.dup(master)
         try:
             try:
-                pid, told = spawn_interpreter(job_spec(spec, None, durable=True))
+                pid, told = spawn_interpreter(job_spec(spec, None, durable=True, inherits=True))
             except OSError as error:
                 raise keeper_failure(error.errno) from None
             try:

@@ -17,14 +17,18 @@ _RESOURCES: Final = {
 }
 
 
-def job_spec(spec: LaunchSpec, cgroup: str | None, *, durable: bool) -> Spec:
-    """`cgroup` is the path of the job's own, if it is to have one; `durable`: the folder outlives the host."""
+def job_spec(spec: LaunchSpec, cgroup: str | None, *, durable: bool, inherits: bool = False) -> Spec:
+    """`cgroup` is the path of the job's own, if it is to have one; `durable`: the folder outlives the host.
+
+    `inherits`: whoever takes the steps has this process's umask.  Else that is looked up, and OSError raised where the
+    system does not tell it.
+    """
     given = spec.resources
     return Spec(
         argv=tuple(map(os.fsencode, spec.argv)),
         env=tuple((os.fsencode(name), os.fsencode(value)) for name, value in spec.env.items()),
         cwd=None if spec.cwd is None else os.fsencode(spec.cwd),
-        umask=umask_of_self() if given.umask is None else given.umask,
+        umask=umask_of_self() if given.umask is None and not inherits else given.umask,
         limits=tuple(
             (limit, value) for name, limit in _RESOURCES.items() if (value := getattr(given, name)) is not None
         ),

@@ -71,7 +71,7 @@ class Spec:
         argv: tuple[bytes, ...],
         env: tuple[tuple[bytes, bytes], ...],
         cwd: bytes | None,
-        umask: int,
+        umask: int | None,
         limits: tuple[tuple[str, int], ...],
         nice: int | None,
         keep: bool,
@@ -86,7 +86,8 @@ class Spec:
         """`durable`: the folder outlives the host.  `split`: stdout and stderr are kept apart.  `terminal`: the path of
         the one that it is to have.
 
-        `cwd` is taken from the host's own; `limits` are names of resources (such as "RLIMIT_CORE") and values.
+        `cwd` is taken from the host's own; `umask` None is that of whoever takes the steps; `limits` are names of
+        resources (such as "RLIMIT_CORE") and values.
         """
         self.argv = argv
         self.env = env
@@ -210,7 +211,8 @@ def _become(
         if spec.cwd is not None:
             os.chdir(spec.cwd)
         step = UMASK
-        os.umask(spec.umask)
+        if spec.umask is not None:
+            os.umask(spec.umask)
         step = LIMITS
         for name, value in spec.limits:
             _limit(getattr(resource, name), value)

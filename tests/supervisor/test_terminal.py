@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import selectors
 import signal
@@ -33,7 +34,7 @@ from lastword.supervisor import (
     TerminalSize,
 )
 from lastword.supervisor._reactor import Reactor
-from lastword.supervisor.launch import open_terminal
+from lastword.supervisor.launch import _job_spec, open_terminal
 from lastword.supervisor.shim import _terminal
 from lastword.supervisor.shim._ring import RingWriter
 
@@ -128,6 +129,24 @@ async def test_no_interpreter_to_spawn_it_by(monkeypatch: pytest.MonkeyPatch) ->
                 await supervisor.start("true", owner=OWNER, pty=True)
             assert caught.value.kind == "other"
         assert await run(supervisor, "echo fine") == b"fine\r\n"
+
+
+async def test_where_the_system_does_not_tell_the_umask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As without /proc, and on macOS: the job has the host's all the same, or its own."""
+    monkeypatch.setattr(support, "tier", Containment.PROCESS_GROUP)
+    monkeypatch.setattr(_job_spec, "umask_of_self", _untold)
+    before = os.umask(0o026)
+    try:
+        async with supervising() as supervisor:
+            assert await run(supervisor, "umask") == b"0026\r\n"
+            own = await supervisor.start("umask", owner=OWNER, pty=True, resources=ResourceLimits(umask=0o007))
+            assert await output_of(own) == b"0007\r\n"
+    finally:
+        os.umask(before)
+
+
+def _untold() -> int:
+    raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 
 
 async def test_bytes_and_a_terminal_are_one_too_many() -> None:
