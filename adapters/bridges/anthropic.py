@@ -22,8 +22,8 @@ def anthropic_tools(specs: Sequence[ToolSpec]) -> list[dict[str, Any]]:
 async def anthropic_results(specs: Sequence[ToolSpec], content: Iterable[Any]) -> list[dict[str, Any]]:
     """Call what the message's content asks for, one after the other, and return the tool_result blocks.
 
-    Blocks may be the SDK's objects or dicts; a tool that is not of `specs` is left to the caller.  Cancelled: the results
-    that were there are lost; `Notices.release` has it told again what they told.
+    Blocks may be the SDK's objects or dicts; a tool that is not of `specs` is left to the caller.  Cancelled: the
+    results that were there are lost; after `Notices.release` what they told is told again.
     """
     results: list[dict[str, Any]] = []
     for block in content:

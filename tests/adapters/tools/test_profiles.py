@@ -129,7 +129,7 @@ async def test_how_far_an_evicted_process_was_read_is_forgotten(
         for _ in range(6):
             await one.call(tool, **{argument: "true"})
         (cursors,) = made
-        assert 1 <= len(cursors._read) <= 3
+        assert 1 <= len(cursors._read) <= 3  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.parametrize(
