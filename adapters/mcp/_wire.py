@@ -77,13 +77,18 @@ async def _ready(wait: Callable[[int], Awaitable[None]], descriptor: int) -> Non
         await checkpoint()  # a file, or /dev/null: it cannot be waited for, and need not be
 
 
+_CLOSED = "stdin or stdout is closed; a client speaks to this command over them"
+
+
 def take_wire() -> Wire:
     """Take stdin and stdout, before anything else can write there.  Raises `NoWireError` where one is closed."""
+    if sys.__stdin__ is None or sys.__stdout__ is None:  # closed at the start: whatever has the number now is no wire
+        raise NoWireError(_CLOSED)
     try:
         reads = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3)
         writes = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 3)
     except OSError:
-        raise NoWireError("stdin or stdout is closed; a client speaks to this command over them") from None
+        raise NoWireError(_CLOSED) from None
     if sys.stdout is not None:
         sys.stdout.flush()
     _divert(0)

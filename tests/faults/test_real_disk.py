@@ -133,7 +133,9 @@ def test_nothing_is_built_on_what_a_failed_sync_has_left(file: str, last: int, h
     )
     assert failed
     _, _, after = (tmp_path / "trace").read_text().rpartition("(INJECTED)")
-    offsets = [int(written[1]) for written in re.finditer(r", (\d+)\) += \d+$", after, re.MULTILINE)]
+    # A line of a thread that strace left for another's has no result, and its rest has no offset.
+    begun = re.finditer(r", (\d+)(?:\) += \d+| <unfinished \.\.\.>)$", after, re.MULTILINE)
+    offsets = [int(written[1]) for written in begun]
     assert offsets[0] == 0
 
 

@@ -179,7 +179,7 @@ def test_verifying_leaves_no_trace(path: Path, tmp_path: Path, state: str) -> No
 @pytest.fixture
 def bare() -> Generator[Path]:
     """A folder that anybody may look into; those of pytest are its user's own."""
-    folder = Path(tempfile.mkdtemp(prefix="lastword-test-"))
+    folder = Path(tempfile.mkdtemp(prefix="lastword-test-", dir="/var/tmp"))
     yield folder
     folder.chmod(0o700)
     shutil.rmtree(folder)

@@ -98,7 +98,9 @@ async def test_it_is_a_job_like_any_other(tmp_path: Path, each_tier: Containment
         )
         assert (await process.wait()).exit_code == 0
         lines = (await output_of(process)).decode().split("\r\n")
-        assert lines[:5] == [str(tmp_path / "here"), "0027", "1", "0" * 16, "0" * 16]
+        assert lines[:3] == [str(tmp_path / "here"), "0027", "1"]
+        # But for 32 and 33, which are the C library's own, and ignored in all that `make` runs.
+        assert [int(line, 16) & ~(0b11 << 31) for line in lines[3:5]] == [0, 0]
         assert int(lines[5]) <= 4  # its own variable, and what the shell sets itself
 
 
