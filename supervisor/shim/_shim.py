@@ -216,6 +216,7 @@ class Shim:
                 self._end_input()
             case (messages.SEAL,):
                 self._keeper.give_up()
+                self._end_input()
             case _:
                 pass  # of a newer host; there is none
         self._flush()

@@ -326,6 +326,31 @@ await until(lambda: not any(child.is_running() and child.status() != "zombie" fo
     assert told["alive"]
 
 
+def test_one_that_cannot_be_ended_reads_the_end_of_its_input(setuid: Path, anyio_backend_name: str) -> None:
+    """With its last word, as everybody's: nobody can send to it any more, and so it can end by itself."""
+    told = _run(
+        """
+(program,) = arguments
+async with supervising(limits=Limits(grace_seconds=0.2)) as supervisor:
+    command = f"echo $$; exec {program} --reuid=0 --regid=0 --clear-groups cat"
+    process = await supervisor.start(
+        command, owner=OWNER, stdin="pipe", output_limit=100, on_output_limit="stop"
+    )
+    await process.wait_output(0)
+    stranger = int((await process.read_output()).data)
+    await until(lambda: psutil.Process(stranger).name() == "cat")
+    await process.send_input(b"x" * 200)
+    outcome = await process.wait()
+    told["outcome"] = [outcome.state.name, outcome.diagnostic]
+    await until(lambda: not alive(stranger))
+""",
+        anyio_backend_name,
+        "SUBREAPER",
+        str(setuid),
+    )
+    assert told["outcome"] == ["FAILED", "teardown_failed:EPERM"]
+
+
 def test_a_survivor_that_may_not_be_ended_keeps_no_last_word_waiting(setuid: Path, anyio_backend_name: str) -> None:
     """The leader exited by itself; that is told, and that nothing is proven."""
     told = _play(
