@@ -22,6 +22,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ...notifier import LastwordError
+from .._signals import heard
 from ._errors import OURS, CommandFailedError, StdoutClosedError
 from ._exit import Ending, exit_code_of
 from ._input import pump_input
@@ -99,9 +100,9 @@ class _Foreground:
     # --- signals
 
     def _signals(self) -> list[signal.Signals]:
-        """Those that are heard: what whoever started this program has it ignore (nohup) stays ignored."""
-        heard = [signal.Signals(number) for number in _MODES if signal.getsignal(number) is not signal.SIG_IGN]
-        return [*heard, signal.SIGWINCH] if self._terminal is not None else heard
+        """Those that are heard; on a terminal of the job's also that ours has another size."""
+        ours = heard(_MODES)
+        return [*ours, signal.SIGWINCH] if self._terminal is not None else ours
 
     async def _listen(self, signals: AsyncIterable[signal.Signals], group: TaskGroup) -> None:
         async for number in signals:

@@ -22,6 +22,7 @@ from anyio.abc import TaskStatus
 from ..._runtime import Runtime, open_runtime
 from ...notifier import LastwordError
 from ...supervisor import DirectoryInUseError, ErrorCode, StopMode, SupervisorError
+from .._signals import heard
 from ._client_state import client_directory
 from ._opening import Opening, Replayed, first_request, refuse
 from ._server import serve
@@ -31,11 +32,10 @@ from ._wire import Wire
 # A client waits two seconds for its server to leave, and then begins to kill: closing is to be done by then.
 _GRACE_SECONDS = 1.0
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
 
 async def serve_client(wire: Wire, state: str | os.PathLike[str] | None = None) -> None:
-    """Serve one client over `wire` (see `take_wire`) until it leaves, or SIGINT, SIGTERM or SIGHUP comes.
+    """Serve one client over `wire` (see `take_wire`) until it leaves, or SIGINT, SIGTERM or SIGHUP comes (the first and
+    the last are not heard where the process was started to ignore them).
 
     `state` is the state directory; None is the client's own (see `client_directory`).  Returns with every process
     stopped and its last word journaled.  To be called in the main thread, for its signals.
@@ -64,7 +64,7 @@ class _Session:
 
     async def watch_signals(self, *, task_status: TaskStatus[None]) -> None:
         """End the service at the first signal; further ones change nothing, for closing is bounded."""
-        with anyio.open_signal_receiver(*_SIGNALS) as signals:
+        with anyio.open_signal_receiver(signal.SIGTERM, *heard((signal.SIGINT, signal.SIGHUP))) as signals:
             task_status.started()
             async for _ in signals:
                 self._scope.cancel()

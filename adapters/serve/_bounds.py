@@ -14,7 +14,8 @@ MAX_CHUNK_BYTES = 256 * 1024
 MAX_CONNECTIONS = 64
 """A person's terminals and scripts, with room.
 
-Of each the server holds at most the line that it is reading and the one that it is sending.
+Of each the server holds at most its requests that are not answered yet, the line that it is reading and the one that it
+is sending.
 """
 
 MAX_IN_FLIGHT = 32

@@ -20,6 +20,7 @@ import anyio
 from ...notifier import LastwordError
 from ...notifier._first import first_of
 from ...supervisor import Containment, DirectoryInUseError, Limits, SupervisorError
+from .._signals import heard
 from ._replies import FaultCode
 from ._server import serve
 
@@ -27,8 +28,6 @@ LOG_FILE = "serve.log"
 
 # One file and its predecessor: enough to see what was wrong, and never a disk that fills up.
 LOG_BYTES = 256 * 1024
-
-_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 async def run_server(
@@ -41,9 +40,10 @@ async def run_server(
 ) -> None:
     """`serve`, until SIGTERM, SIGINT or SIGHUP ends it as well.  For a process that does nothing else.
 
-    A second signal while it closes changes nothing; closing is bounded.
+    SIGINT and SIGHUP are not heard where the process was started to ignore them, as `nohup` does it.  A second signal
+    while it closes changes nothing; closing is bounded.
     """
-    with anyio.open_signal_receiver(*_SIGNALS) as signals:
+    with anyio.open_signal_receiver(signal.SIGTERM, *heard((signal.SIGINT, signal.SIGHUP))) as signals:
         served = partial(serve, directory, idle_seconds=idle_seconds, ready=ready, limits=limits, require=require)
         await first_of(served, signals.__anext__)
 

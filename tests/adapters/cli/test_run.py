@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from cli_ground import COMMAND, HANG_SECONDS, Ground, gone
+from cli_ground import COMMAND, HANG_SECONDS, Ground, Running, gone
 
 from lastword.supervisor import view_directory
 from lastword.supervisor.launch._site import KEEPERS_LOCK
@@ -179,6 +179,19 @@ class TestOnATerminal:
         gone(child)
         assert [job["state"] for job in ground.objects("ps", "-a")] == ["terminated"]
         assert ground.out("pending") == ""
+
+
+def test_started_to_ignore_the_end_of_its_terminal_it_goes_on(ground: Ground, tmp_path: Path) -> None:
+    """As nohup starts it."""
+    gate = tmp_path / "gate"
+    script = 'echo ready; until [ -e "$0" ]; do sleep 0.05; done; exit 4'
+    deaf = ["/bin/sh", "-c", 'trap "" HUP; exec "$@"', "sh", *COMMAND, "run", "--", "sh", "-c", script, str(gate)]
+    with Running(deaf, stdout=subprocess.PIPE, env=ground.environment()) as command:
+        assert command.stdout is not None
+        assert command.stdout.readline() == b"ready\n"
+        command.send_signal(signal.SIGHUP)
+        gate.touch()
+        assert command.wait(HANG_SECONDS) == 4
 
 
 def test_ctrl_c_before_the_job_runs_gives_up(ground: Ground) -> None:

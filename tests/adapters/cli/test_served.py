@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from cli_ground import Ground, gone
+from cli_ground import COMMAND, HANG_SECONDS, Ground, Running, gone
 
 from lastword.supervisor import view_directory
 
@@ -136,6 +136,19 @@ def test_a_server_on_a_terminal_ends_with_ctrl_c_and_its_jobs_with_it(ground: Gr
     # With nobody there its notice is acknowledged all the same: by an opening of one's own.
     assert ground.out("ack", "--all").strip() == handle
     assert ground.out("pending") == ""
+
+
+def test_a_server_that_was_started_to_ignore_the_end_of_its_terminal_goes_on(ground: Ground) -> None:
+    """As nohup starts it."""
+    deaf = ["/bin/sh", "-c", 'trap "" HUP; exec "$@"', "sh", *COMMAND, "serve"]
+    with Running(deaf, stderr=subprocess.PIPE, env=ground.environment()) as server:
+        assert b"ready" in lines(server.stderr).readline()
+        ground.out("run", "-d", "--name", "long", "--", "sleep", "600")
+        server.send_signal(signal.SIGHUP)
+        assert ground.out("stop", "long").endswith("terminated\n")
+        assert [job["reason"] for job in ground.objects("ps", "-a")] == ["terminated"]
+        server.terminate()
+        assert server.wait(HANG_SECONDS) == 0
 
 
 def test_input_is_sent_to_a_pipe_and_to_a_terminal(ground: Ground) -> None:
