@@ -25,6 +25,8 @@ DEFAULT_READ_BYTES = 32 * 1024
 
 _NO_INPUT = 'it takes no input while it runs; give all of it to start as stdin=bytes, or start it with stdin="pipe"'
 
+_NO_TERMINAL = "it was started without a terminal; start it with pty="
+
 
 @final
 class Process:
@@ -208,7 +210,8 @@ class Process:
         check_count("cols", cols, 1, MAX_CELLS)
         await self._job.wait_launched()
         if not isinstance(self._job.input, TerminalInput):
-            raise SupervisorError(ErrorCode.PTY_UNAVAILABLE, "it was started without a terminal; start it with pty=")
+            restored = self._job.input is None and self._job.has_ended  # then nobody knows what it had
+            raise SupervisorError(ErrorCode.PTY_UNAVAILABLE, "it has ended" if restored else _NO_TERMINAL)
         self._job.input.resize(TerminalSize(rows=rows, cols=cols))
 
 

@@ -39,7 +39,10 @@ ENDED: Final = "its input was closed; start another process to send more"
 
 _OVER: Final = "it has ended, and reads nothing any more"
 _LEFT: Final = "it has closed its input itself, or nobody is left who reads it"
-_NO_ROOM: Final = "the system has no room to wait for it (too many watched files); its input was closed"
+_NO_ROOM: Final = (
+    "the system has no room to wait for it (too many watched files): what was sent before may have been lost in part, "
+    "and no end of input will be told for it; stop the process, and start it again when others have ended"
+)
 
 
 class Input:
@@ -173,7 +176,7 @@ class Input:
             try:
                 self._reactor.add(self._writing, self._flush, writable=True)
             except OSError:
-                self._close(_NO_ROOM)
+                self._close(_NO_ROOM)  # and not let go of: the job would take half of it for all
             else:
                 self._watched = True
 

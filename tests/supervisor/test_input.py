@@ -5,6 +5,7 @@ Where a process must not read yet, it opens a FIFO first, which waits for the te
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -282,6 +283,9 @@ async def test_one_that_was_restored_takes_no_input(tmp_path: Path) -> None:
         process = supervisor.get(handle, OWNER)
         assert "it has ended" in await closed(process)
         await process.close_input()
+        with pytest.raises(SupervisorError, match="it has ended") as caught:
+            await process.resize(24, 80)
+        assert caught.value.code is ErrorCode.PTY_UNAVAILABLE
 
 
 async def test_a_kept_survivor_reads_the_end_once_the_last_word_is_said(
@@ -353,6 +357,30 @@ async def test_where_none_can_be_had_nothing_is_recorded(wish: dict[str, object]
         assert supervisor.list(OWNER) == known
         again = await supervisor.start("true", owner=OWNER, **wish)  # type: ignore[arg-type]
         assert (await again.wait()).exit_code == 0
+
+
+async def test_where_no_room_can_be_waited_for_half_of_it_is_not_taken_for_all(
+    monkeypatch: pytest.MonkeyPatch, each_tier: Containment
+) -> None:
+    """It is told, and the process never reads an end that nobody meant."""
+    async with supervising() as supervisor:
+        process = await supervisor.start("echo $$; cat >/dev/null; echo all", owner=OWNER, stdin="pipe")
+        (leader,) = await pids_of(process)
+        pipe = str(Path(f"/proc/{leader}/fd/0").readlink())
+        with monkeypatch.context() as patch:
+            patch.setattr(Reactor, "add", _no_watch_left)
+            with pytest.raises(StdinClosedError, match="stop the process"):
+                await process.send_input(b"x" * 500_000)
+        await process.close_input()
+        assert "stop the process" in await closed(process)
+        assert os.getpid() in _writers(pipe)
+        outcome = await process.stop()
+        assert outcome is not None
+        assert outcome.state is S.TERMINATED
+
+
+def _no_watch_left(*_arguments: object, **_options: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 # --- signals, forks, deaths
