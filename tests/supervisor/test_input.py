@@ -13,7 +13,7 @@ import sys
 import threading
 import tracemalloc
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -360,11 +360,11 @@ async def test_where_none_can_be_had_nothing_is_recorded(wish: dict[str, object]
 
 
 async def test_where_no_room_can_be_waited_for_half_of_it_is_not_taken_for_all(
-    monkeypatch: pytest.MonkeyPatch, each_tier: Containment
+    gate: Path, monkeypatch: pytest.MonkeyPatch, each_tier: Containment
 ) -> None:
     """It is told, and the process never reads an end that nobody meant."""
     async with supervising() as supervisor:
-        process = await supervisor.start("echo $$; cat >/dev/null; echo all", owner=OWNER, stdin="pipe")
+        process = await supervisor.start(f"echo $$; cat <{gate}; exec cat", owner=OWNER, stdin="pipe")
         (leader,) = await pids_of(process)
         pipe = str(Path(f"/proc/{leader}/fd/0").readlink())
         with monkeypatch.context() as patch:
@@ -484,13 +484,10 @@ def test_a_fork_of_the_host_does_not_hold_the_input_open(anyio_backend_name: str
 def _writers(pipe: str) -> set[int]:
     """The processes that hold the writing end of a pipe, such as "pipe:[123]"."""
     found: set[int] = set()
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            for entry in (folder / "fd").iterdir():
-                if str(entry.readlink()) == pipe and entry.lstat().st_mode & 0o200:
-                    found.add(int(folder.name))
-        except OSError:
-            continue
+    for entry in Path("/proc").glob("[0-9]*/fd/*"):
+        with suppress(OSError):  # it is gone: of our own, the one that the folder was listed by
+            if str(entry.readlink()) == pipe and entry.lstat().st_mode & 0o200:
+                found.add(int(entry.parts[2]))
     return found
 
 
