@@ -15,6 +15,7 @@ import os
 import stat
 import struct
 import sys
+import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +34,10 @@ _SESSION = "session.id"
 
 # (device, inode) of every directory that this process holds.
 _held: set[tuple[int, int]] = set()
+
+# Of all threads one at a time looks, or begins to hold: the end of a look would drop a lock that was taken meanwhile.
+_turn = threading.Lock()
+os.register_at_fork(before=_turn.acquire, after_in_parent=_turn.release, after_in_child=_turn.release)
 
 # `struct flock` (fcntl.h) and the question "who holds any of it for writing", in the order of each system.
 if sys.platform == "darwin":  # start, length, pid, type, whence
@@ -67,9 +72,10 @@ def hold_directory(
         _make_private(directory)
         status = directory.stat()
     key = (status.st_dev, status.st_ino)
-    if key in _held:
-        raise DirectoryInUseError("this process")
-    _held.add(key)
+    with _turn:
+        if key in _held:
+            raise DirectoryInUseError("this process")
+        _held.add(key)
     try:
         with refusing("the lock of the state directory"):
             descriptor = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -107,18 +113,19 @@ def session_in(directory: Path) -> UUID | None:
 def is_held(directory: Path) -> bool:
     """Whether a live owner holds the directory; only looks, and is in nobody's way.  Raises `OSError`."""
     status = directory.stat()
-    if (status.st_dev, status.st_ino) in _held:
-        # Asking the system would answer for other processes alone, and closing the file would drop the lock.
-        return True
-    try:
-        descriptor = os.open(directory / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        # Not a lock that is tried and given back: whoever opens the directory in that moment would be refused.
-        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _ASKED.pack(*_WHOLE_FILE))
-    finally:
-        os.close(descriptor)
+    with _turn:
+        if (status.st_dev, status.st_ino) in _held:
+            # Asking the system would answer for other processes alone, and closing the file would drop the lock.
+            return True
+        try:
+            descriptor = os.open(directory / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            # Not a lock that is tried and given back: whoever opens the directory in that moment would be refused.
+            answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _ASKED.pack(*_WHOLE_FILE))
+        finally:
+            os.close(descriptor)
     holder: int = _ASKED.unpack(answer)[_WHOLE_FILE.index(fcntl.F_WRLCK)]
     return holder != fcntl.F_UNLCK
 

@@ -7,9 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Generator
+import threading
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -144,14 +146,51 @@ def test_a_new_directory_without_a_store_has_no_processes(directory: Path) -> No
 
 def test_the_holder_is_seen_in_this_process_and_keeps_its_lock(directory: Path) -> None:
     """Asking the system would drop it: closing any descriptor of a file drops the process's locks on it."""
-    asked = "import sys; from lastword.supervisor import view_directory; print(view_directory(sys.argv[1]).held)"
     with hold_directory(directory, session_id=None, new_id=uuid4):
         assert view_directory(directory).held
-        other = subprocess.run(
-            [sys.executable, "-c", asked, str(directory)], capture_output=True, text=True, check=True
-        )
-        assert other.stdout == "True\n"
+        assert _is_held_for_others(directory)
     assert not view_directory(directory).held
+
+
+def _is_held_for_others(directory: Path) -> bool:
+    """What another process is told."""
+    asked = "import sys; from lastword.supervisor import view_directory; print(view_directory(sys.argv[1]).held)"
+    told = subprocess.run([sys.executable, "-c", asked, str(directory)], capture_output=True, text=True, check=True)
+    return {"True\n": True, "False\n": False}[told.stdout]
+
+
+def test_a_look_does_not_take_the_lock_from_a_thread_that_comes_meanwhile(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits for the look's end, or its lock would go with the file that is looked at."""
+    came, held, over = threading.Event(), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        came.set()
+        with hold_directory(directory, session_id=None, new_id=uuid4):
+            held.set()
+            over.wait()
+
+    ask: Callable[..., Any] = fcntl.fcntl
+    other = threading.Thread(target=hold)
+
+    def asked_in_between(*arguments: Any) -> Any:
+        other.start()
+        came.wait()
+        held.wait(0.2)  # what must not come
+        return ask(*arguments)
+
+    with hold_directory(directory, session_id=None, new_id=uuid4):
+        pass  # there is a file to look at
+    with monkeypatch.context() as patch:
+        patch.setattr(fcntl, "fcntl", asked_in_between)
+        assert not view_directory(directory).held
+    try:
+        assert held.wait(60)
+        assert _is_held_for_others(directory)
+    finally:
+        over.set()
+        other.join()
 
 
 @pytest.mark.parametrize("damage", [b"", b"x" * 4096])
