@@ -7,6 +7,7 @@ steps (`shim._exec`, as a shim's fork does), and executes the program: some 20 m
 Rules
 - It is the leader already: its number is the job's.  What it is to become comes by its standard input, so its own
   command line shows nothing of it.
+- It says that it has begun, so that what is no such interpreter is not taken for the program.
 - A step that fails is told by its name and errno; the execution ends the pipe by which it is told.
 """
 
@@ -21,8 +22,8 @@ from typing import Final
 
 import anyio
 
-from ..shim._exec import Failure, Spec
-from ._failure import setup_failure
+from ..shim._exec import BEGUN, Failure, Spec
+from ._failure import keeper_failure, setup_failure
 from ._stdin import open_stdin
 
 # Isolated, without site, as the zygote is.
@@ -76,6 +77,8 @@ async def wait_executed(told: int) -> None:
     finally:
         anyio.notify_closing(told)
         os.close(told)
-    if data:
-        failure = Failure(*marshal.loads(data))  # noqa: S302 -- written by our own other half
+    if not data:
+        raise keeper_failure(None)
+    if data != BEGUN:
+        failure = Failure(*marshal.loads(data[len(BEGUN) :]))  # noqa: S302 -- written by our own other half
         raise setup_failure(failure.step, failure.errno, found=failure.found)

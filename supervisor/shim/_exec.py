@@ -38,6 +38,9 @@ CGROUP, SESSION, STREAMS, CWD, UMASK, LIMITS, NICE, SIGNALS, EXEC = (
 )
 """The steps."""
 
+BEGUN = b"+"
+"""What `become_told` says first; a failed step may follow."""
+
 # After the soft limit's SIGXCPU a program may tidy up for so many seconds of processor time before the hard one's kill.
 _CPU_MERCY_SECONDS = 5
 
@@ -184,7 +187,9 @@ def become_told(telling: int) -> NoReturn:
     told = b""
     while piece := os.read(0, 1 << 20):
         told += piece
-    _become(Spec(*marshal.loads(told)), None, None, -1, (-1, -1), telling)  # noqa: S302 -- written by our own other half
+    spec = Spec(*marshal.loads(told))  # noqa: S302 -- written by our own other half
+    os.write(telling, BEGUN)
+    _become(spec, None, None, -1, (-1, -1), telling)
 
 
 def _become(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import selectors
+import shutil
 import signal
 import sys
 import tty
@@ -125,10 +126,11 @@ async def test_no_interpreter_to_spawn_it_by(monkeypatch: pytest.MonkeyPatch) ->
     """Where no shim does it, one is needed; that is said, and the program is not blamed."""
     monkeypatch.setattr(support, "tier", Containment.PROCESS_GROUP)
     async with supervising() as supervisor:
-        with monkeypatch.context() as patch:
-            patch.setattr(sys, "executable", "/no/such/python")
-            with pytest.raises(SpawnFailedError, match=r"sys\.executable") as caught:
-                await supervisor.start("true", owner=OWNER, pty=True)
+        for other in ("/no/such/python", *filter(None, (shutil.which("true"), shutil.which("false")))):
+            with monkeypatch.context() as patch:
+                patch.setattr(sys, "executable", other)
+                with pytest.raises(SpawnFailedError, match=r"sys\.executable") as caught:
+                    await supervisor.start("true", owner=OWNER, pty=True)
             assert caught.value.kind == "other"
         assert await run(supervisor, "echo fine") == b"fine\r\n"
 
