@@ -215,7 +215,8 @@ class Job:
     async def stop(self, mode: StopMode, grace: float) -> Outcome | None:
         """Ask for a stop, and wait for what comes of it; see `Process.stop`."""
         self._works.refuse_fork()
-        await self._waits.launched.wait()
+        if not self._waits.launched.is_set():  # no chance to be cancelled where nothing is waited for
+            await self._waits.launched.wait()
         if self.has_ended:
             await self._stop_survivors(mode, grace)
             return self.record.outcome

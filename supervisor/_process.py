@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, cast, final
 from uuid import UUID
 
-from anyio.lowlevel import checkpoint
+from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint
 
 from ..notifier import Owner, ProcessState
 from ._command import is_seconds
@@ -122,7 +122,7 @@ class Process:
         _check_mode(mode)
         if grace is not None and not is_seconds(grace, zero=True):
             raise SupervisorError(ErrorCode.INVALID_ARGUMENTS, "grace must be a number of seconds, 0 or more")
-        await checkpoint()
+        await cancel_shielded_checkpoint()  # the order is given first: who asks and leaves at once has asked
         return await self._job.stop(mode, self._job.default_grace if grace is None else grace)
 
     async def background(self) -> None:

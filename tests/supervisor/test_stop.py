@@ -300,6 +300,16 @@ async def test_a_cancelled_stop_goes_on() -> None:
         assert (outcome.state, outcome.signal) == (S.KILLED, signal.SIGKILL)
 
 
+async def test_a_stop_by_somebody_who_is_cancelled_already_goes_on_too() -> None:
+    async with supervising() as supervisor:
+        process = await ready(supervisor, "echo ready; exec sleep 60")
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await process.stop()
+        assert scope.cancelled_caught
+        assert (await process.wait()).state is S.TERMINATED
+
+
 def _children(*, recursive: bool = False) -> list[int]:
     return [child.pid for child in psutil.Process().children(recursive)]
 

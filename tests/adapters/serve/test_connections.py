@@ -225,6 +225,16 @@ async def test_a_start_whose_client_is_gone_is_finished(tmp_path: Path) -> None:
         assert (await watcher.get("free")).state == "running"
 
 
+async def test_a_stop_whose_client_is_gone_is_finished(tmp_path: Path) -> None:
+    async with served(tmp_path), connect(tmp_path) as watcher:
+        await watcher.start("exec sleep 60", name="job")
+        async with talking(tmp_path) as talker:
+            await talker.say({"id": 1, "op": "stop", "process": "job"})
+            talker.hang_up()
+        (ended,) = (await watcher.wait(["job"], timeout=20)).processes
+        assert ended.state == "terminated"
+
+
 async def test_a_call_that_is_given_up_is_given_up_at_the_server_too(tmp_path: Path) -> None:
     async with served(tmp_path), connect(tmp_path) as client:
         job = await client.start("exec sleep 60")
