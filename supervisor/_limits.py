@@ -53,7 +53,8 @@ class Limits:
     - `retained_completed`: ended processes that are kept for reading; beyond, the least recently used is evicted.
     - `spool_bytes`: what is kept of one process's output, unless `start` says otherwise.
     - `aggregate_spool_bytes`: what all processes together may keep; a running one reserves its whole limit.
-      On disk each has up to one segment more: an eighth of its limit, at least 64 KiB and at most 8 MiB.
+      On disk each has up to one segment more: an eighth of its limit, at least 64 KiB and at most 8 MiB; and, where
+      its streams are split, an index of 8 bytes for every 512 of its limit (4 KiB to 1 MiB).
     - `inline_bytes`: how much output an adapter shows in one answer.
     - `pending_input_bytes`: input that may wait for a process that does not read.
     - `grace_seconds`: between SIGTERM and SIGKILL.

@@ -1,4 +1,5 @@
-"""What a job reads: nothing (/dev/null), or bytes that are all there before it starts, so that nobody has to pump."""
+"""What a job reads: nothing (/dev/null), bytes that are all there before it starts, so that nobody has to pump, or
+what comes while it runs (`_input`)."""
 
 from __future__ import annotations
 
