@@ -128,7 +128,11 @@ class Leader:
     def destroy(self) -> None:
         """Kill the group, reap, close: for a leader that nobody could begin to keep.  Waits for the leader's death."""
         if not self._reaped:
-            os.killpg(self._pid, signal.SIGKILL)
+            try:
+                os.killpg(self._pid, signal.SIGKILL)
+            except PermissionError:
+                if self.peek() is None:  # else it is macOS's word for a group that has only a zombie
+                    raise
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(self._pid, 0)
             self._reaped = True

@@ -135,6 +135,24 @@ async def test_no_interpreter_to_spawn_it_by(monkeypatch: pytest.MonkeyPatch) ->
         assert await run(supervisor, "echo fine") == b"fine\r\n"
 
 
+async def test_a_start_that_fails_where_a_zombie_may_not_be_signalled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on macOS: what failed is told, and not that."""
+    monkeypatch.setattr(support, "tier", Containment.PROCESS_GROUP)
+    asked: list[int] = []
+
+    def killpg(group: int, _number: int) -> None:
+        asked.append(group)
+        os.waitid(os.P_PID, group, os.WEXITED | os.WNOWAIT)
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    async with supervising() as supervisor:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "killpg", killpg)
+            with pytest.raises(SpawnFailedError) as caught:
+                await supervisor.start(["/no/such/program"], owner=OWNER, pty=True)
+        assert (caught.value.kind, len(asked)) == ("not_found", 1)
+
+
 async def test_where_the_system_does_not_tell_the_umask(monkeypatch: pytest.MonkeyPatch) -> None:
     """As without /proc, and on macOS: the job has the host's all the same, or its own."""
     monkeypatch.setattr(support, "tier", Containment.PROCESS_GROUP)
