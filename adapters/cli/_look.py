@@ -13,13 +13,17 @@ from ._job_info import JobInfo
 if TYPE_CHECKING:
     from ...supervisor import DirectoryView, ProcessView
 
+# What a directory holds that is being made in this moment, until it has its session; see the supervisor's `_directory`.
+_BEFORE = frozenset({"lock", "session.new"})
+
 
 def look(state: Path) -> DirectoryView | None:
     """The directory as it is now; None where there is none, which is a place where nothing has ever run."""
     from ...supervisor import view_directory
 
-    if not (state / "session.id").exists():
-        if state.exists() and any(state.iterdir()):
+    holds = {each.name for each in state.iterdir()} if state.exists() else set[str]()
+    if "session.id" not in holds:
+        if holds - _BEFORE:
             raise CommandFailedError(
                 "the folder is no state directory: it holds other files; give another one with --state"
             )

@@ -270,11 +270,11 @@ class Service:
         return PendingReply(pending=tuple(map(show_pending, page[:PAGE_ITEMS])), more=len(page) > PAGE_ITEMS)
 
     async def _acknowledge(self, request: requests.Acknowledge) -> AcknowledgeReply:
-        waiting = [record for record in await self._runtime.pending() if record.status == "unacknowledged"]
-        if not request.all:
-            wanted = {self._meant(word, waiting) for word in request.processes}
-            waiting = [record for record in waiting if record.process_handle in wanted]
         with anyio.CancelScope(shield=True):
+            waiting = [record for record in await self._runtime.pending() if record.status == "unacknowledged"]
+            if not request.all:
+                wanted = {self._meant(word, waiting) for word in request.processes}
+                waiting = [record for record in waiting if record.process_handle in wanted]
             for record in waiting:
                 await self._runtime.session.acknowledge(record.record_id)
         handles = tuple(record.process_handle for record in waiting[:PAGE_ITEMS])

@@ -100,6 +100,9 @@ def test_where_nothing_has_run_there_is_nothing_and_nothing_is_made(ground: Grou
         code, out, notes = ground.here(*line)
         assert (code, out, notes.count(b"\n")) == (1, b"", 1), line
     assert not ground.state.exists()
+    ground.state.mkdir()
+    (ground.state / "lock").touch()  # somebody is making it in this moment
+    assert ground.out("ps") == ""
     (ground.state.parent / "other").write_text("a file of somebody's")
     code, _, notes = Ground(ground.state.parent).here("ps")
     assert (code, b"no state directory" in notes) == (1, True)

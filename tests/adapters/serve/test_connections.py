@@ -235,6 +235,17 @@ async def test_a_stop_whose_client_is_gone_is_finished(tmp_path: Path) -> None:
         assert ended.state == "terminated"
 
 
+async def test_an_acknowledgement_whose_client_is_gone_is_finished(tmp_path: Path) -> None:
+    async with served(tmp_path), connect(tmp_path) as watcher:
+        await watcher.start("true", name="job")
+        await watcher.wait(["job"])
+        await asked_until(watcher.pending, lambda known: [each.status for each in known] == ["unacknowledged"])
+        async with talking(tmp_path) as talker:
+            await talker.say({"id": 1, "op": "ack", "all": True})
+            talker.hang_up()
+        await asked_until(watcher.pending, lambda known: not known)
+
+
 async def test_a_call_that_is_given_up_is_given_up_at_the_server_too(tmp_path: Path) -> None:
     async with served(tmp_path), connect(tmp_path) as client:
         job = await client.start("exec sleep 60")
