@@ -270,6 +270,7 @@ class Service:
         return PendingReply(pending=tuple(map(show_pending, page[:PAGE_ITEMS])), more=len(page) > PAGE_ITEMS)
 
     async def _acknowledge(self, request: requests.Acknowledge) -> AcknowledgeReply:
+        # Whole, though the client is gone meanwhile.
         with anyio.CancelScope(shield=True):
             waiting = [record for record in await self._runtime.pending() if record.status == "unacknowledged"]
             if not request.all:
@@ -277,8 +278,9 @@ class Service:
                 waiting = [record for record in waiting if record.process_handle in wanted]
             for record in waiting:
                 await self._runtime.session.acknowledge(record.record_id)
-        handles = tuple(record.process_handle for record in waiting[:PAGE_ITEMS])
-        return AcknowledgeReply(acknowledged=len(waiting), handles=handles)
+            handles = tuple(record.process_handle for record in waiting[:PAGE_ITEMS])
+            return AcknowledgeReply(acknowledged=len(waiting), handles=handles)
+        raise AssertionError("nobody cancels that scope")
 
     def _meant(self, word: str, pending: Sequence[PendingDelivery]) -> str:
         """A process that was evicted can still have a notice: its handle is known by that."""
