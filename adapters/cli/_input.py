@@ -23,7 +23,10 @@ _BACKGROUND_SECONDS: Final = 0.25
 
 
 async def pump_input(descriptor: int, job: Job) -> None:
-    """Give the job all that comes, and then the end of it."""
+    """Give the job all that comes, and then the end of it.
+
+    Raises `LastwordError` where it cannot be sent; from a terminal a line that cannot be is passed over.
+    """
     waits, terminal = _can_wait(descriptor), os.isatty(descriptor)
     while True:
         if waits:
@@ -44,6 +47,8 @@ async def pump_input(descriptor: int, job: Job) -> None:
             if not await job.send(data):
                 return
         except LastwordError:
+            if not terminal:  # what is behind it may be another program, or a file that can be written to
+                raise
             # A line that its terminal would cut; the user's own would do the same, and ring.
             with contextlib.suppress(OSError):
                 os.write(descriptor, b"\a")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,10 @@ import pytest
 
 from lastword.adapters.cli import _job_start
 from lastword.adapters.cli._errors import CommandFailedError
+from lastword.adapters.cli._input import pump_input
+from lastword.adapters.cli._job_served import JobServed
 from lastword.adapters.cli._order import order_of
+from lastword.adapters.serve import ConnectionLostError, connect, serve
 from lastword.supervisor import hold_directory
 
 ORDER = order_of(
@@ -60,3 +64,26 @@ async def test_a_holder_that_lets_go_in_a_moment_is_waited_for(
             if lets_go:
                 held.close()
     assert (ends, len(refused)) == (([6], 0) if lets_go else ([], 1))
+
+
+async def test_input_that_a_server_takes_no_more_is_told_and_nothing_is_said_to_whoever_gave_it(tmp_path: Path) -> None:
+    ready = anyio.Event()
+
+    async def keep() -> None:
+        await serve(tmp_path / "state", ready=ready.set)
+
+    ours, theirs = socket.socketpair()
+    with ours, theirs, anyio.fail_after(30):
+        theirs.send(b"data")
+        theirs.setblocking(False)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(keep)
+            await ready.wait()
+            async with connect(tmp_path / "state") as client:
+                job = JobServed(client, (await client.start(["cat"], stdin="pipe")).handle)
+                await client.shutdown(stop_running=True)
+                await client.closed()
+                with pytest.raises(ConnectionLostError):
+                    await pump_input(ours.fileno(), job)
+        with pytest.raises(BlockingIOError):
+            theirs.recv(1)
