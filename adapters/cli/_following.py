@@ -19,12 +19,14 @@ LOOK_SECONDS: Final = 0.25
 
 @asynccontextmanager
 async def connected(state: Path) -> AsyncGenerator[Client | None]:
-    """A client for the time of a block; None where nobody serves the directory."""
-    from ..serve import NotServedError, connect
+    """A client for the time of a block; None where nobody serves the directory, or only another user's server does:
+    root, who looks into an agent's directory, is no client of the agent's.
+    """
+    from ..serve import ForeignPeerError, NotServedError, connect
 
     async with AsyncExitStack() as stack:
         try:
             client = await stack.enter_async_context(connect(state))
-        except NotServedError:
+        except (NotServedError, ForeignPeerError):
             client = None
         yield client

@@ -67,8 +67,10 @@ def pending(as_json: bool, state: Path) -> None:
 
 
 def ask_for_pending(state: Path) -> list[Waiting]:
-    """What its server says, which alone knows how often it has tried; else what the files say."""
-    from ..serve import NotServedError
+    """What its server says, which alone knows how often it has tried; else, or where that is another user's, what the
+    files say.
+    """
+    from ..serve import ForeignPeerError, NotServedError
     from ._look import jobs_of, look
     from ._served import ask
 
@@ -77,7 +79,7 @@ def ask_for_pending(state: Path) -> list[Waiting]:
         return look_for_pending(state)
     try:
         told = ask(state, lambda client: client.pending())
-    except NotServedError:
+    except (NotServedError, ForeignPeerError):
         return look_for_pending(state)
     names = {job.handle: job.name for job in jobs_of(view)}
     return [

@@ -13,10 +13,13 @@ import pytest
 
 from lastword.adapters.cli import _job_start
 from lastword.adapters.cli._errors import CommandFailedError
+from lastword.adapters.cli._following import connected
 from lastword.adapters.cli._input import pump_input
 from lastword.adapters.cli._job_served import JobServed
 from lastword.adapters.cli._order import order_of
+from lastword.adapters.cli._pending import ask_for_pending
 from lastword.adapters.serve import ConnectionLostError, connect, serve
+from lastword.adapters.serve import _address as address
 from lastword.supervisor import hold_directory
 
 ORDER = order_of(
@@ -87,3 +90,33 @@ async def test_input_that_a_server_takes_no_more_is_told_and_nothing_is_said_to_
                     await pump_input(ours.fileno(), job)
         with pytest.raises(BlockingIOError):
             theirs.recv(1)
+
+
+async def test_beside_another_users_server_the_files_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root looks into an agent's directory."""
+    ready = anyio.Event()
+
+    async def keep() -> None:
+        await serve(tmp_path / "state", ready=ready.set)
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(keep)
+            await ready.wait()
+            async with connect(tmp_path / "state") as client:
+                handle = (await client.start(["true"])).handle
+                await client.wait([handle])
+                while not await client.pending() or (await client.status()).undelivered:
+                    await client.ping()
+
+            def others_uid(_: socket.socket) -> int:
+                return -1
+
+            monkeypatch.setattr(address, "peer_uid", others_uid)
+            async with connected(tmp_path / "state") as nobody:
+                assert nobody is None
+            (waiting,) = await anyio.to_thread.run_sync(ask_for_pending, tmp_path / "state")
+            assert (waiting.process_handle, waiting.status) == (handle, "unacknowledged")
+            tasks.cancel_scope.cancel()
