@@ -148,11 +148,17 @@ class _Foreground:
                         output.start_soon(self._pump_output, job, stream, Outlet(descriptor))
                 self._ending = await job.wait()
                 side.cancel_scope.cancel()
-            await job.settle()
+            await self._settle(job)
         if self._stdout_closed and not self._heard:
             raise StdoutClosedError
         assert self._ending is not None  # noqa: S101 -- it was waited for
         return exit_code_of(self._ending)
+
+    async def _settle(self, job: Job) -> None:
+        try:
+            await job.settle()
+        except LastwordError as error:  # that is no reason to hide how it ended
+            self._note(f"its notice stays pending ({error})")
 
     async def _watch_end(self, job: Job) -> None:
         self._ending = await job.wait()

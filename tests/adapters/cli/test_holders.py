@@ -11,15 +11,17 @@ from uuid import uuid4
 import anyio
 import pytest
 
-from lastword.adapters.cli import _job_start
+from lastword.adapters.cli import _foreground, _job_start
 from lastword.adapters.cli._errors import CommandFailedError
 from lastword.adapters.cli._following import connected
 from lastword.adapters.cli._input import pump_input
+from lastword.adapters.cli._job_here import JobHere
 from lastword.adapters.cli._job_served import JobServed
 from lastword.adapters.cli._order import order_of
 from lastword.adapters.cli._pending import ask_for_pending
 from lastword.adapters.serve import ConnectionLostError, connect, serve
 from lastword.adapters.serve import _address as address
+from lastword.notifier import JournalUnavailableError
 from lastword.supervisor import hold_directory
 
 ORDER = order_of(
@@ -67,6 +69,21 @@ async def test_a_holder_that_lets_go_in_a_moment_is_waited_for(
             if lets_go:
                 held.close()
     assert (ends, len(refused)) == (([6], 0) if lets_go else ([], 1))
+
+
+async def test_a_notice_that_cannot_be_acknowledged_does_not_hide_the_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def fail(_: JobHere) -> None:
+        raise JournalUnavailableError("the disk is full")
+
+    monkeypatch.setattr(JobHere, "settle", fail)
+    with anyio.fail_after(30):
+        foreground = _foreground._Foreground(ORDER, tmp_path / "state", None, quiet=False)  # pyright: ignore[reportPrivateUsage]
+        assert await foreground.run() == 6
+    assert capfd.readouterr().err == "lastword: its notice stays pending (the disk is full)\n"
+    (waiting,) = await anyio.to_thread.run_sync(ask_for_pending, tmp_path / "state")
+    assert waiting.status == "unacknowledged"
 
 
 async def test_input_that_a_server_takes_no_more_is_told_and_nothing_is_said_to_whoever_gave_it(tmp_path: Path) -> None:
