@@ -7,6 +7,7 @@ writes would go there.
 from __future__ import annotations
 
 import os
+import stat
 import sys
 
 
@@ -23,3 +24,9 @@ def fill_descriptors() -> None:
         sys.stdout = os.fdopen(1, "w", closefd=False)
     if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison]  # as above
         sys.stderr = os.fdopen(2, "w", closefd=False)
+
+
+def can_wait(descriptor: int) -> bool:
+    """Whether an event loop can be told when it is readable or writable; a file always is, and cannot be waited for."""
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)

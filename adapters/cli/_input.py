@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 from typing import Final
 
 import anyio
 
 from ...notifier import LastwordError
+from ._descriptors import can_wait
 from ._job import Job
 
 _READ_BYTES: Final = 64 * 1024
@@ -27,7 +27,7 @@ async def pump_input(descriptor: int, job: Job) -> None:
 
     Raises `LastwordError` where it cannot be sent; from a terminal a line that cannot be is passed over.
     """
-    waits, terminal = _can_wait(descriptor), os.isatty(descriptor)
+    waits, terminal = can_wait(descriptor), os.isatty(descriptor)
     while True:
         if waits:
             await anyio.wait_readable(descriptor)
@@ -58,8 +58,3 @@ def _in_foreground(descriptor: int) -> bool:
     with contextlib.suppress(OSError):  # it is not the terminal of this session: nobody is stopped by reading it
         return os.tcgetpgrp(descriptor) == os.getpgrp()
     return True
-
-
-def _can_wait(descriptor: int) -> bool:
-    mode = os.fstat(descriptor).st_mode
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # A job that does not read: nobody tells when it has begun to again.
 _BACKPRESSURE_SECONDS: Final = 0.05
 
+# What one request takes; see `Client.send_input`.
 _AT_ONCE: Final = 256 * 1024
 
 
@@ -55,16 +56,17 @@ async def told_here(client: Client, error: RequestError) -> CommandFailedError:
 
 
 async def send_patiently(client: Client, handle: str, data: bytes) -> None:
-    """Send, as soon as the job takes some."""
-    while True:
+    """Send all of it, as soon as the job takes some."""
+    at = 0
+    while at < len(data):
         try:
-            await client.send_input(handle, data)
+            await client.send_input(handle, data[at : at + _AT_ONCE])
         except RequestError as error:
             if error.code != "input_backpressure":
                 raise
             await anyio.sleep(_BACKPRESSURE_SECONDS)
         else:
-            return
+            at += _AT_ONCE
 
 
 @final
@@ -82,8 +84,7 @@ class JobServed:
     async def send(self, data: bytes) -> bool:
         """See `Job.send`."""
         try:
-            for at in range(0, len(data), _AT_ONCE):
-                await send_patiently(self._client, self._handle, data[at : at + _AT_ONCE])
+            await send_patiently(self._client, self._handle, data)
         except RequestError as error:
             if error.code != "stdin_closed":
                 raise

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import select
-import stat
 from typing import final
 
 import anyio
 
+from ._descriptors import can_wait
 from ._errors import OURS, CommandFailedError, StdoutClosedError
 
 
@@ -22,7 +22,7 @@ class Outlet:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._waits = _can_wait(descriptor)
+        self._waits = can_wait(descriptor)
 
     @property
     def descriptor(self) -> int:
@@ -55,8 +55,3 @@ class Outlet:
             return os.write(self._descriptor, data)
         except BlockingIOError:  # somebody else has made it non-blocking, and was faster
             return 0
-
-
-def _can_wait(descriptor: int) -> bool:
-    mode = os.fstat(descriptor).st_mode
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)

@@ -15,9 +15,6 @@ from ._state import state_option
 if TYPE_CHECKING:
     from ..serve import Client
 
-# What one request takes; see `Client.send_input`.
-_AT_ONCE = 256 * 1024
-
 
 @click.command(short_help="Write to a job's input.")
 @click.argument("job", shell_complete=complete_job)
@@ -64,8 +61,7 @@ def _bytes_of(text: str, *, newline: bool) -> bytes:
 async def _send(client: Client, handle: str, data: bytes, keys: tuple[str, ...], *, eof: bool) -> None:
     from ._job_served import send_patiently
 
-    for at in range(0, len(data), _AT_ONCE):
-        await send_patiently(client, handle, data[at : at + _AT_ONCE])
+    await send_patiently(client, handle, data)
     for key in keys:
         await client.send_input(handle, key=key)
     if eof:
