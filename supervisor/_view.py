@@ -22,6 +22,7 @@ import attrs
 
 from .._readonly import OpenedMeanwhileError, reading
 from ..notifier import Owner, PendingDelivery, ProcessState
+from ..notifier._lifecycle import is_handle
 from ._directory import OUTPUT, STORE, is_held, session_in
 from ._errors import ErrorCode, SupervisorError
 from ._outbox import undelivered_record
@@ -174,6 +175,9 @@ def _load(connection: sqlite3.Connection, session_id: UUID) -> tuple[list[Proces
     if known != session_id.bytes:
         raise SupervisorError(ErrorCode.MANIFEST_CORRUPT, "the store belongs to another session than the directory")
     records = [to_process(row) for row in connection.execute(SELECT_PROCESSES)]
+    if not all(is_handle(record.handle) for record in records):
+        # It names a file below the folder, which may be somebody's whom the reader does not trust.
+        raise SupervisorError(ErrorCode.MANIFEST_CORRUPT, "the store cannot be read (a handle is none)")
     units = {position: (handle, error) for position, handle, error in connection.execute(SELECT_UNITS)}
     undelivered: list[PendingDelivery] = []
     for position, *row in connection.execute(SELECT_RECORDS):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -19,6 +21,7 @@ from supervising import OWNER, SESSION, supervising, wait_for_output
 
 from lastword.notifier import ProcessState
 from lastword.supervisor import ErrorCode, SupervisorError, hold_directory, view_directory
+from lastword.supervisor._directory import STORE
 from lastword.supervisor.launch._site import KEEPERS_LOCK
 
 HOST = """
@@ -94,6 +97,17 @@ def test_a_dead_hosts_directory_is_seen_as_it_was_left_and_nothing_in_it_changes
     assert (view.handle, view.name, view.state, view.outcome) == (handle, "sleeper", ProcessState.RUNNING, None)
     assert view.read_output().data == b"hello\n"
     assert _snapshot(folder) == before
+
+
+async def test_a_handle_that_is_a_way_out_of_the_folder_is_not_followed(directory: Path) -> None:
+    async with supervising(directory) as supervisor:
+        process = await supervisor.start("true", owner=OWNER)
+        await process.wait()
+    with contextlib.closing(sqlite3.connect(directory / STORE)) as store, store:
+        assert store.execute("UPDATE process SET handle = '../../elsewhere'").rowcount == 1
+    with pytest.raises(SupervisorError) as caught:
+        view_directory(directory)
+    assert caught.value.code is ErrorCode.MANIFEST_CORRUPT
 
 
 def test_what_is_no_state_directory_is_told_and_not_made(tmp_path: Path) -> None:
