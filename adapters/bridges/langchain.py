@@ -31,7 +31,8 @@ def notices_middleware(notices: Notices) -> Any:
     """An `AgentMiddleware` that puts notices before the model as a message; its `ack()` settles what was shown.
 
     Call `await middleware.ack()` when the run's state is saved.  After a run that was not, the next one tells
-    the same again.  One middleware serves one conversation, as one `Notices` does.
+    the same again, by messages also what tools' results had told.  One middleware serves one conversation, as one
+    `Notices` does.
     """
     base = sdk("langchain.agents.middleware", "langchain").AgentMiddleware
     message = sdk("langchain_core.messages", "langchain-core").HumanMessage
@@ -44,9 +45,10 @@ def notices_middleware(notices: Notices) -> Any:
             self._cursor: str | None = None
 
         async def abefore_agent(self, state: Any, runtime: Any) -> None:
-            """A run begins: everything that is not settled is news to it."""
+            """A run begins: what is not settled is news to it, also what results have told one that was not saved."""
             del state, runtime
             self._cursor = None
+            notices.release()
 
         async def abefore_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
             """What has come since the run's last call of the model."""
