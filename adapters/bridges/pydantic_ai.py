@@ -2,7 +2,7 @@
 
 agent = Agent(model, toolsets=[pydantic_ai_toolset(tool_specs(runtime, notices=notices))])
 bulletin = await notices.collect()
-result = await agent.run([*bulletin.lines, prompt])
+result = await agent.run([*bulletin.lines, prompt])  # where it raises: notices.release()
 save(result.all_messages())
 await bulletin.ack()
 """
