@@ -224,7 +224,12 @@ class Host:
     def family(self) -> list[psutil.Process]:
         """It, and every process below it now; each stays itself whatever becomes of its number."""
         own = psutil.Process(self.popen.pid)
-        return [own, *own.children(recursive=True)]
+        while True:
+            try:
+                return [own, *own.children(recursive=True)]
+            except psutil.NoSuchProcess as error:  # one has ended while it was looked at
+                if error.pid == own.pid:
+                    raise
 
     def end(self, number: int = signal.SIGKILL) -> int:
         """Signal it; its exit code once it has ended."""
