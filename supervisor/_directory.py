@@ -41,9 +41,9 @@ os.register_at_fork(before=_turn.acquire, after_in_parent=_turn.release, after_i
 
 # `struct flock` (fcntl.h) and the question "who holds any of it for writing", in the order of each system.
 if sys.platform == "darwin":  # start, length, pid, type, whence
-    _ASKED, _WHOLE_FILE = struct.Struct("@qqihh"), (0, 0, 0, fcntl.F_WRLCK, 0)
+    _ASKED, _WHOLE_FILE, _PID = struct.Struct("@qqihh"), (0, 0, 0, fcntl.F_WRLCK, 0), 2
 else:  # type, whence, start, length, pid
-    _ASKED, _WHOLE_FILE = struct.Struct("@hhqqi0q"), (fcntl.F_WRLCK, 0, 0, 0, 0)
+    _ASKED, _WHOLE_FILE, _PID = struct.Struct("@hhqqi0q"), (fcntl.F_WRLCK, 0, 0, 0, 0), 4
 
 
 @attrs.frozen(kw_only=True)
@@ -112,22 +112,27 @@ def session_in(directory: Path) -> UUID | None:
 
 def is_held(directory: Path) -> bool:
     """Whether a live owner holds the directory; only looks, and is in nobody's way.  Raises `OSError`."""
+    return holder_of(directory) is not None
+
+
+def holder_of(directory: Path) -> int | None:
+    """The process that holds the directory, None where nobody does; as `is_held`.  0: one that cannot be seen here."""
     status = directory.stat()
     with _turn:
         if (status.st_dev, status.st_ino) in _held:
             # Asking the system would answer for other processes alone, and closing the file would drop the lock.
-            return True
+            return os.getpid()
         try:
             descriptor = os.open(directory / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            return False
+            return None
         try:
             # Not a lock that is tried and given back: whoever opens the directory in that moment would be refused.
             answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _ASKED.pack(*_WHOLE_FILE))
         finally:
             os.close(descriptor)
-    holder: int = _ASKED.unpack(answer)[_WHOLE_FILE.index(fcntl.F_WRLCK)]
-    return holder != fcntl.F_UNLCK
+    told = _ASKED.unpack(answer)
+    return None if told[_WHOLE_FILE.index(fcntl.F_WRLCK)] == fcntl.F_UNLCK else told[_PID]
 
 
 def _lock(descriptor: int) -> None:

@@ -88,7 +88,8 @@ async def _open_and_acknowledge(state: Path, ids: Sequence[str]) -> None:
     from uuid import UUID
 
     from ..._runtime import open_runtime
+    from ..serve import SERVE_LIMITS
 
-    async with open_runtime(state) as runtime:
+    async with open_runtime(state, limits=SERVE_LIMITS) as runtime:
         for command_id in ids:
             await runtime.session.acknowledge(UUID(command_id))

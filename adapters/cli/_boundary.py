@@ -17,9 +17,10 @@ from typing import NoReturn
 
 import click
 
+from .._causes import root_of
 from ._app import app
 from ._descriptors import fill_descriptors
-from ._errors import NOT_DONE, CommandFailedError, StdoutClosedError, first_of, one_line
+from ._errors import NOT_DONE, CommandFailedError, StdoutClosedError, one_line
 
 PROGRAM = "lastword"
 
@@ -52,7 +53,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except (StdoutClosedError, BrokenPipeError, click.Abort):
         raise
     except Exception as error:
-        if isinstance(first_of(error), StdoutClosedError | BrokenPipeError):  # a task group has wrapped it
+        if isinstance(root_of(error), StdoutClosedError | BrokenPipeError):  # a task group has wrapped it
             raise StdoutClosedError from None
         if os.environ.get("LASTWORD_DEBUG"):
             raise

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
-from typing import Final, cast, final
+from typing import Final, final
+
+from .._causes import root_of
 
 NOT_DONE: Final = 1
 """What was asked for could not be done."""
@@ -26,7 +28,7 @@ class CommandFailedError(Exception):
         """What `error` says, in the words of whoever raised it; of one that nobody foresaw, only its type."""
         from ...notifier import LastwordError
 
-        error = first_of(error)
+        error = root_of(error)
         if isinstance(error, CommandFailedError):
             return error
         if isinstance(error, LastwordError):
@@ -47,10 +49,3 @@ class StdoutClosedError(Exception):
 def one_line(text: str) -> str:
     """`text` without line breaks, and nothing in it that a terminal obeys."""
     return "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
-
-
-def first_of(error: BaseException) -> BaseException:
-    """Of a task group's errors the first: what else is in it followed from that."""
-    while isinstance(error, BaseExceptionGroup):
-        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-    return error

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
-from signal import Signals
 
+from .._signals import signal_name
 from ._job_info import JobInfo
 
 # Enough to tell a few hundred handles apart: 6 bits each.
@@ -30,19 +30,13 @@ def size(count: int) -> str:
     raise AssertionError
 
 
-def signal_name(number: int) -> str:
-    """`SIGTERM`; `signal 99` for one that this system does not know."""
-    try:
-        return Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
 def how(job: JobInfo) -> str:
     """Its state in words: `running`, `exited 0`, `exited by SIGKILL`, `timed out`, `failed (spawn_failed:...)`."""
     words = job.state.replace("_", " ")
     if job.state == "exited":
-        return f"exited by {signal_name(job.signal)}" if job.signal is not None else f"exited {job.exit_code}"
+        if job.signal is None:
+            return f"exited {job.exit_code}"
+        return f"exited by {signal_name(job.signal) or f'signal {job.signal}'}"
     if job.reason in {"runner_shutdown", "output_limit"}:
         words = f"{words} ({job.reason.replace('_', ' ')})"
     elif job.diagnostic:

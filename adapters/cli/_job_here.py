@@ -31,8 +31,9 @@ async def start_here(state: Path, order: Order, *, size: Size | None, split: boo
     """
     from ..._runtime import open_runtime
     from ...supervisor import SpawnFailedError, TerminalSize
+    from ..serve import SERVE_LIMITS
 
-    async with open_runtime(state) as runtime:
+    async with open_runtime(state, limits=SERVE_LIMITS) as runtime:
         try:
             process = await runtime.start(
                 order.argv,

@@ -1,15 +1,23 @@
-"""A state directory's journal, read without a trace; see `open_reader`."""
+"""A state directory's journal, read without a trace; see `open_reader`.
+
+It is closed before a record is given out: whoever shows it may wait for a reader of his own (`| less`), and the log of
+who writes it would grow for as long as it is open here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from ...session.journal import Record
 
 JOURNAL = "journal.db"
+
+# Some megabytes: what is opened anew for each page is, of a backup, copied first.
+_PAGE: Final = 4096
 
 
 def journal_of(state: Path, after: int = 0) -> Iterator[Record]:
@@ -18,11 +26,18 @@ def journal_of(state: Path, after: int = 0) -> Iterator[Record]:
 
 
 def records_in(journal: Path, after: int = 0) -> Iterator[Record]:
-    """Every record of that journal after that sequence, in order."""
+    """Every record of that journal after that sequence, in order, up to the one that is the last now."""
     from ...session.journal import open_reader
 
-    with open_reader(journal) as reader:
-        yield from reader.records(after)
+    last: int | None = None
+    while last is None or after < last:
+        with open_reader(journal) as reader:
+            last = reader.last_seq if last is None else last
+            page = list(islice(reader.records(after), _PAGE))
+        if not page:
+            return
+        yield from (record for record in page if record.seq <= last)
+        after = page[-1].seq
 
 
 def last_sequence(state: Path) -> int:

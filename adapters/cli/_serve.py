@@ -15,6 +15,9 @@ from ._state import state_option
 
 _LOOK_SECONDS: Final = 0.02
 
+# Longer than a server takes to close: its runtime's grace and ten seconds, and its turn.
+_END_SECONDS: Final = 30.0
+
 
 @click.command(short_help="Keep the directory's jobs, for whoever connects.")
 @click.option("--idle", callback=duration_of, metavar="TIME", help="End after once to twice this time of nothing.")
@@ -49,20 +52,32 @@ def _end(state: Path, *, force: bool) -> None:
     from ..serve import RequestError
     from ._served import ask_server
 
+    server = _holder(state)
     try:
         ask_server(state, lambda client: client.shutdown(stop_running=force))
     except RequestError as error:
         if error.code != "busy":
             raise
         raise CommandFailedError("jobs are running; stop them first, or end them, too, with --force") from None
-    # It answers before it closes, and nobody tells when it has let go: what follows in a script wants the directory.
-    while is_held(state):
+    wait_until_gone(state, server, _END_SECONDS)
+
+
+def wait_until_gone(state: Path, server: int | None, patience: float) -> None:
+    """Return when that process has let go of the directory; who holds it next is nobody to wait for.
+
+    A server answers before it closes, and nobody tells when it has let go: what follows in a script wants the
+    directory.  Raises `CommandFailedError` where it has not after `patience` seconds.
+    """
+    until = time.monotonic() + patience
+    while server is not None and _holder(state) == server:
+        if time.monotonic() >= until:
+            raise CommandFailedError(
+                "the server has been told to end, and still holds the directory; its serve.log may say why"
+            )
         time.sleep(_LOOK_SECONDS)
 
 
-def is_held(state: Path) -> bool:
-    """Whether somebody alive holds the directory."""
-    from ._look import look
+def _holder(state: Path) -> int | None:
+    from ...supervisor._directory import holder_of
 
-    view = look(state)
-    return view is not None and view.held
+    return holder_of(state) if state.exists() else None

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from .._state_home import state_home
 from ._errors import CommandFailedError
 
 STATE_HELP = "The state directory.  [default: $LASTWORD_STATE, or lastword below $XDG_STATE_HOME or ~/.local/state]"
@@ -33,7 +34,7 @@ def state_of(ctx: click.Context, value: str | None = None) -> Path:
 
 
 def state_directory(wanted: str | None, environ: Mapping[str, str]) -> Path:
-    """The directory: `wanted`, or `lastword` in the user's folder for state (XDG Base Directory Specification).
+    """The directory: `wanted`, or `lastword` in the user's folder for state.
 
     Raises `CommandFailedError` where there is no such folder.
     """
@@ -41,11 +42,9 @@ def state_directory(wanted: str | None, environ: Mapping[str, str]) -> Path:
         if not wanted or "\0" in wanted:
             raise click.UsageError("the state directory's name is empty, or no name")
         return Path(wanted).absolute()
-    # The specification: a relative path there is invalid, and ignored.
-    base = environ.get("XDG_STATE_HOME", "")
-    if base.startswith("/"):
-        return Path(base, "lastword")
-    home = environ.get("HOME", "")
-    if not home.startswith("/"):
-        raise CommandFailedError("there is no home directory to keep state in; give --state DIR, or set LASTWORD_STATE")
-    return Path(home, ".local", "state", "lastword")
+    try:
+        return state_home(environ) / "lastword"
+    except RuntimeError:
+        raise CommandFailedError(
+            "there is no home directory to keep state in; give --state DIR, or set LASTWORD_STATE"
+        ) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ._format import signal_name
+from .._signals import signal_name
 
 if TYPE_CHECKING:
     from ...notifier import Event, ProcessLifecycleMetadata
@@ -32,7 +32,11 @@ def _words(process: ProcessLifecycleMetadata) -> str:
     words = ProcessState(process.state).name.lower().replace("_", " ")
     code = process.exit_code
     if code is not None:
-        words += f" {code}" if code <= 128 else f" {code} ({signal_name(code - 128)}, if by a signal)"
+        words += (
+            f" {code}"
+            if code <= 128
+            else f" {code} ({signal_name(code - 128) or f'signal {code - 128}'}, if by a signal)"
+        )
     if process.reason in {TerminalReason.RUNNER_SHUTDOWN, TerminalReason.OUTPUT_LIMIT}:
         words += f" ({TerminalReason(process.reason).name.lower().replace('_', ' ')})"
     if process.diagnostic:

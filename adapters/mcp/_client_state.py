@@ -8,10 +8,11 @@ once with the same name in the same folder cannot be told apart: the second is r
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+
+from .._state_home import state_home
 
 ANONYMOUS = "client"
 """Who does not introduce itself."""
@@ -24,8 +25,6 @@ def client_directory(name: str, folder: str, environ: Mapping[str, str]) -> Path
 
     Raises `RuntimeError` where there is no home directory either.
     """
-    base = environ.get("XDG_STATE_HOME", "")
-    home = Path(base) if os.path.isabs(base) else Path.home() / ".local" / "state"  # noqa: PTH117 -- text, not a file
     identity = "\0".join((name, folder)).encode(errors="surrogatepass")
     shown = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:_MAX_NAME_CHARACTERS].strip("-") or ANONYMOUS
-    return home / "lastword-mcp" / f"{shown}-{hashlib.sha256(identity).hexdigest()[:16]}"
+    return state_home(environ) / "lastword-mcp" / f"{shown}-{hashlib.sha256(identity).hexdigest()[:16]}"

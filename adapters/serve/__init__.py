@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ._errors import ServeError as ServeError
     from ._errors import ServeStartError as ServeStartError
     from ._keys import key_bytes as key_bytes
+    from ._limits import SERVE_LIMITS as SERVE_LIMITS
     from ._replies import AcknowledgeReply as AcknowledgeReply
     from ._replies import FaultCode as FaultCode
     from ._replies import StatusReply as StatusReply
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from ._resolve import Candidate as Candidate
     from ._resolve import NoSuchProcessError as NoSuchProcessError
     from ._resolve import resolve as resolve
-    from ._server import SERVE_LIMITS as SERVE_LIMITS
     from ._server import serve as serve
     from ._starting import connect_or_start as connect_or_start
     from ._values import Chunk as Chunk
@@ -60,9 +60,10 @@ _HOMES = {
         "ServeStartError",
     ),
     "_keys": ("key_bytes",),
+    "_limits": ("SERVE_LIMITS",),
     "_replies": ("AcknowledgeReply", "FaultCode", "StatusReply", "StopReply", "WaitReply"),
     "_resolve": ("AmbiguousProcessError", "Candidate", "NoSuchProcessError", "resolve"),
-    "_server": ("SERVE_LIMITS", "serve"),
+    "_server": ("serve",),
     "_starting": ("connect_or_start",),
     "_values": ("Chunk", "EventInfo", "OutcomeInfo", "PendingInfo", "ProcessInfo", "Resources", "Size"),
 }

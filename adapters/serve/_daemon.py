@@ -13,13 +13,13 @@ from functools import partial
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import cast
 
 import anyio
 
 from ...notifier import LastwordError
 from ...notifier._first import first_of
 from ...supervisor import Containment, DirectoryInUseError, Limits, SupervisorError
+from .._causes import root_of
 from .._signals import heard
 from ._replies import FaultCode
 from ._server import serve
@@ -57,7 +57,7 @@ def main(directory: str, idle_seconds: float | None) -> None:
     try:
         anyio.run(_main, directory, idle_seconds)
     except Exception as error:
-        _report(_leaf(error))
+        _report(root_of(error))
 
 
 async def _main(directory: str, idle_seconds: float | None) -> None:
@@ -96,13 +96,6 @@ def _report(error: BaseException) -> None:
         message = str(error)
     _tell({"code": code, "message": message})
     raise SystemExit(1)
-
-
-def _leaf(error: BaseException) -> BaseException:
-    if not isinstance(error, BaseExceptionGroup):
-        return error
-    members = cast("BaseExceptionGroup[BaseException]", error).exceptions
-    return _leaf(members[0])
 
 
 def _tell(line: dict[str, object]) -> None:

@@ -28,6 +28,7 @@ from ._address import check_peer, listening
 from ._bounds import MAX_CONNECTIONS
 from ._connection import Connection
 from ._errors import ForeignPeerError
+from ._limits import SERVE_LIMITS
 from ._lines import Lines
 from ._replies import Fault, FaultCode
 from ._service import Service
@@ -36,15 +37,6 @@ from ._turn import END_SECONDS, Turn, turn_of
 from ._wire import encode_fault
 
 logger = logging.getLogger(__name__)
-
-SERVE_LIMITS = Limits(
-    running_per_loop=256,
-    running_per_session=256,
-    retained_completed=200,
-    spool_bytes=16 * 1024 * 1024,
-    aggregate_spool_bytes=4 * 1024 * 1024 * 1024,
-)
-"""For a person's jobs, which are all of one loop: many at once, and of each as much output as anybody scrolls back."""
 
 # No descriptor is left: one may come free in a moment.
 _ACCEPT_PAUSE = 0.1

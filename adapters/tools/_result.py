@@ -9,15 +9,14 @@ Rules
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import datetime
-from signal import Signals
 from typing import Any, cast
 
 from ...notifier import ProcessState
 from ...notifier._lifecycle import is_handle
 from ...supervisor import ErrorCode, InvalidCommandError, Outcome, Process, SpawnFailedError, SupervisorError
 from ...supervisor.output import OutputChunk
+from .._signals import signal_name
 from ._arguments import BadArgumentError
 from ._excerpt import Excerpt
 
@@ -124,7 +123,7 @@ def _piece(chunk: OutputChunk, excerpt: Excerpt, start: int) -> Result:
 def _seldom(outcome: Outcome) -> Result:
     answer: Result = {}
     if outcome.signal is not None:
-        answer["signal"] = _signal(outcome.signal)
+        answer["signal"] = signal_name(outcome.signal) or str(outcome.signal)
     if outcome.survivors:
         answer["survivors"] = outcome.survivors
     if outcome.output_open:
@@ -132,12 +131,6 @@ def _seldom(outcome: Outcome) -> Result:
     if outcome.diagnostic:
         answer["diagnostic"] = outcome.diagnostic
     return answer
-
-
-def _signal(number: int) -> str:
-    with suppress(ValueError):
-        return Signals(number).name
-    return str(number)
 
 
 def _time(moment: datetime | None) -> str | None:

@@ -92,10 +92,11 @@ def test_whatever_a_client_calls_itself_its_directory_is_one_plain_name(name: st
     assert len(directory.name) <= 64
 
 
-def test_without_an_absolute_xdg_state_home_it_is_in_the_home_directory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/bert")
+def test_without_an_absolute_xdg_state_home_it_is_in_the_home_directory() -> None:
     for base in ({}, {"XDG_STATE_HOME": ""}, {"XDG_STATE_HOME": "relative"}):
-        assert client_directory("x", "/", base).is_relative_to("/home/bert/.local/state/lastword-mcp")
+        assert client_directory("x", "/", {"HOME": "/home/bert"} | base).is_relative_to(
+            "/home/bert/.local/state/lastword-mcp"
+        )
 
 
 @pytest.mark.parametrize(

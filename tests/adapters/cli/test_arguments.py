@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import tempfile
 from pathlib import Path
 
@@ -96,6 +97,9 @@ def test_the_state_directory() -> None:
         (None, {"XDG_STATE_HOME": "/x", "HOME": "/home/me"}, "/x/lastword"),
         (None, {"XDG_STATE_HOME": "relative", "HOME": "/home/me"}, "/home/me/.local/state/lastword"),
         (None, {"HOME": "/home/me"}, "/home/me/.local/state/lastword"),
+        # No variable at all, or no path in it: the user's entry.
+        (None, {}, f"{pwd.getpwuid(os.getuid()).pw_dir}/.local/state/lastword"),
+        (None, {"HOME": "relative"}, f"{pwd.getpwuid(os.getuid()).pw_dir}/.local/state/lastword"),
     ):
         assert state_directory(wanted, environ) == Path(found)
 

@@ -15,7 +15,10 @@ import pytest
 from cli_ground import Ground
 
 import lastword
+from lastword.adapters.cli import _look_journal
 from lastword.adapters.cli._app import app
+from lastword.adapters.cli._look_journal import journal_of
+from lastword.adapters.serve import SERVE_LIMITS
 
 DOCS = Path(lastword.__file__).resolve().parent / "docs" / "cli.md"
 
@@ -78,6 +81,39 @@ def test_events_and_the_timeline(lived: Ground) -> None:
     assert "the session is opened, for the 1st time" in told
     assert told.splitlines()[-1] == "--- 2 jobs, 2 last words, 2 notices, 1 of them not acknowledged"
     assert {moment["record"] for moment in lived.objects("replay")} == {"fence", "event", "command", "consumption"}
+
+
+def test_a_journal_is_not_open_while_what_it_says_is_shown(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever shows it may be `less`; who writes it could not take its log back meanwhile.  And it has an end."""
+    assert ground.run("run", "true").returncode == 0
+    whole = [record.seq for record in journal_of(ground.state)]
+    monkeypatch.setattr(_look_journal, "_PAGE", 3)
+    assert [record.seq for record in journal_of(ground.state)] == whole
+    with closing(sqlite3.connect(ground.state / "journal.db", isolation_level=None)) as writer:
+        writer.execute("SELECT COUNT(*) FROM record").fetchone()
+        shown: list[int] = []
+        for record in journal_of(ground.state):
+            shown.append(record.seq)
+            writer.execute("UPDATE record SET waiting = waiting")
+            assert writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0, "nobody reads it"
+            if len(shown) == 1:
+                assert ground.run("run", "true").returncode == 0
+    assert shown == whole
+    assert len(list(journal_of(ground.state))) > len(whole)
+
+
+async def _live_often(state: Path) -> None:
+    async with lastword.open_runtime(state, limits=SERVE_LIMITS) as runtime:
+        for _ in range(101):  # one more than `open_runtime` keeps by itself
+            await (await runtime.start(["true"])).wait()
+
+
+def test_whoever_opens_a_directory_keeps_what_its_server_has_kept(ground: Ground) -> None:
+    anyio.run(_live_often, ground.state)
+    assert ground.here("ack", "--all")[0] == 0
+    assert len(ground.objects("ps", "-a")) == 101
+    assert ground.run("run", "true").returncode == 0
+    assert len(ground.objects("ps", "-a")) == 102
 
 
 def test_a_sound_journal_and_one_that_is_not(lived: Ground, tmp_path: Path) -> None:

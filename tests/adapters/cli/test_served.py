@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
+import sys
+import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import IO, Any
@@ -12,6 +15,8 @@ from typing import IO, Any
 import pytest
 from cli_ground import COMMAND, HANG_SECONDS, Ground, Running, gone
 
+from lastword.adapters.cli._errors import CommandFailedError
+from lastword.adapters.cli._serve import wait_until_gone
 from lastword.supervisor import view_directory
 
 READY = "echo ready $$; exec sleep 600"
@@ -86,6 +91,37 @@ def test_jobs_are_stopped_together_and_what_outlives_an_interrupt_is_told(ground
     assert ground.out("stop", "-m", "kill", "deaf") == f"{handles[1]}\tdeaf\tkilled\n"
     assert ground.out("serve", "--stop") == ""
     assert not view_directory(ground.state).held  # whoever comes next can have it
+
+
+def test_the_end_of_a_server_is_waited_for_and_not_that_of_who_has_the_directory_next(ground: Ground) -> None:
+    """It would keep it for as long as it likes."""
+    ground.out("run", "-d", "--", "true")
+    with Running(
+        [sys.executable, "-c", _NEXT, str(ground.state)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert lines(other.stdout).readline() == b"waiting\n"
+        done = ground.run("serve", "--stop", "--force")
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert lines(other.stdout).readline() == b"held\n"
+        began = time.monotonic()
+        with pytest.raises(CommandFailedError, match="still holds"):
+            wait_until_gone(ground.state, other.pid, 0.1)
+        wait_until_gone(ground.state, os.getpid(), HANG_SECONDS)  # held by another
+        assert time.monotonic() - began < HANG_SECONDS
+        other.communicate(b"", HANG_SECONDS)
+    wait_until_gone(ground.state, other.pid, 0.0)
+
+
+_NEXT = """
+import contextlib, sys, time, uuid
+from lastword.supervisor import DirectoryInUseError, hold_directory
+print("waiting", flush=True)
+while True:
+    with contextlib.suppress(DirectoryInUseError), hold_directory(sys.argv[1], session_id=None, new_id=uuid.uuid4):
+        print("held", flush=True)
+        sys.stdin.read()
+        break
+"""
 
 
 def test_a_foreground_run_goes_through_the_server_and_ends_with_its_command(ground: Ground) -> None:
