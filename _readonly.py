@@ -9,25 +9,34 @@ Theory of operation
 - In the last two cases nobody had it open.  If somebody came meanwhile, what was read is worth nothing: that
   is told, and nothing else.
 
-To whoever edits: closing a file beside SQLite drops the POSIX locks that this process holds on it.  Nobody in this
-process has it open where we do that; whoever comes meanwhile is the reason why `_let_go` looks first.  This module
-knows nothing of records or processes: the journal and the supervisor's store share it, as they share `_sqlite`.
+- Who made the folder may not be trusted: what is no regular file is refused, a pipe above all, since whoever opens it
+  waits for its other end.
+
+To whoever edits: closing a file beside SQLite drops the POSIX locks that this process holds on it.  SQLite itself knows
+that, of its own connections.  Of a file that is copied nobody in this process has it open where we close it; whoever
+comes meanwhile is the reason why `_let_go` looks first.  What it keeps is used again, so it does not add up.  This
+module knows nothing of records or processes: the journal and the supervisor's store share it, as they share `_sqlite`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import shutil
+import errno
+import os
 import sqlite3
+import stat
 import tempfile
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import TypeAlias
 
 _LOG, _INDEX, _ROLLBACK = "-wal", "-shm", "-journal"
 
-# What must not be closed, since somebody in this process may have taken locks on the same file meanwhile.
-_kept_open: list[object] = []
+# Descriptors that must not be closed, since somebody in this process may have taken locks on the same file meanwhile:
+# by (device, inode), for the next copy of it.
+_kept_open: dict[tuple[int, int], list[int]] = {}
+
+_COPIED_BYTES = 1024 * 1024
 
 _State: TypeAlias = tuple[tuple[str, int, int, int], ...]
 _Text: TypeAlias = Callable[[bytes], object] | None
@@ -40,6 +49,15 @@ class OpenedMeanwhileError(Exception):
     """
 
 
+def open_regular(file: Path) -> int:
+    """A descriptor that reads it, for whoever closes it.  Raises `OSError`, for what is no regular file, too."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "not a regular file")
+
+
 @contextlib.contextmanager
 def reading(path: Path, *, text_factory: _Text = None) -> Generator[sqlite3.Connection]:
     """A connection that sees the database at `path`, which is there, as it is at one moment.
@@ -47,6 +65,7 @@ def reading(path: Path, *, text_factory: _Text = None) -> Generator[sqlite3.Conn
     Raises `sqlite3.Error`, `OSError` and `OpenedMeanwhileError`.
     """
     file = path.resolve()  # SQLite, too, looks for a link's log beside what it leads to
+    _check_regular(file)
     shared = _shared(file, text_factory)
     if shared is not None:
         with contextlib.closing(shared):
@@ -86,18 +105,14 @@ def _alone(file: Path, before: _State, text: _Text) -> Generator[sqlite3.Connect
     """A view of a database that nobody has open."""
     logs = [log for log in (_beside(file, _LOG), _beside(file, _ROLLBACK)) if log.exists() and log.stat().st_size]
     if not logs:
-        connection = _connect(file, "mode=ro&immutable=1", text)
-        try:
+        with contextlib.closing(_connect(file, "mode=ro&immutable=1", text)) as connection:
             yield connection
-        finally:
-            _let_go(connection, file, before)
         return
     with tempfile.TemporaryDirectory(prefix="lastword-") as folder:
         for original in (file, *logs):
-            source = original.open("rb")
+            source = _take(original)
             try:
-                with Path(folder, original.name).open("wb") as copy:
-                    shutil.copyfileobj(source, copy)
+                _copy(source, Path(folder, original.name))
             finally:
                 _let_go(source, file, before)
         with contextlib.closing(_connect(Path(folder, file.name), "mode=rw", text)) as connection:
@@ -111,16 +126,40 @@ def _connect(file: Path, how: str, text: _Text) -> sqlite3.Connection:
     return connection
 
 
-def _let_go(opened: sqlite3.Connection | BinaryIO, file: Path, before: _State) -> None:
+def _take(file: Path) -> int:
+    """One that was kept, or another."""
+    status = file.stat()
+    try:
+        return _kept_open[status.st_dev, status.st_ino].pop()
+    except (KeyError, IndexError):
+        return open_regular(file)
+
+
+def _copy(source: int, target: Path) -> None:
+    at = 0
+    with target.open("wb") as copy:
+        while data := os.pread(source, _COPIED_BYTES, at):
+            at += copy.write(data)
+
+
+def _let_go(source: int, file: Path, before: _State) -> None:
     if _state(file) == before:
-        opened.close()
+        os.close(source)
     else:
-        _kept_open.append(opened)
+        status = os.fstat(source)
+        _kept_open.setdefault((status.st_dev, status.st_ino), []).append(source)
 
 
 def _check_untouched(file: Path, before: _State) -> None:
     if _state(file) != before:
         raise OpenedMeanwhileError
+
+
+def _check_regular(file: Path) -> None:
+    for suffix in ("", _LOG, _INDEX, _ROLLBACK):
+        with contextlib.suppress(FileNotFoundError):
+            if not stat.S_ISREG(_beside(file, suffix).stat().st_mode):
+                raise OSError(errno.EINVAL, "not a regular file")
 
 
 def _beside(file: Path, suffix: str) -> Path:

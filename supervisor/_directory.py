@@ -23,6 +23,7 @@ from uuid import UUID
 
 import attrs
 
+from .._readonly import open_regular
 from ._errors import DirectoryInUseError, ErrorCode, SupervisorError, refusing
 
 STORE = "supervisor.db"
@@ -31,6 +32,9 @@ OUTPUT = "output"
 
 _LOCK = "lock"
 _SESSION = "session.id"
+
+# More than an id has, in any of its forms.
+_SESSION_BYTES = 256
 
 # (device, inode) of every directory that this process holds.
 _held: set[tuple[int, int]] = set()
@@ -95,7 +99,7 @@ def session_in(directory: Path) -> UUID | None:
     Raises `SupervisorError`: manifest_corrupt where its name cannot be read, invalid_settings where we may not.
     """
     try:
-        text = (directory / _SESSION).read_text(encoding="ascii")
+        text = _read_short(directory / _SESSION)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except PermissionError:
@@ -108,6 +112,15 @@ def session_in(directory: Path) -> UUID | None:
         return UUID(text.strip())
     except ValueError:
         raise SupervisorError(ErrorCode.MANIFEST_CORRUPT, "the directory's session id is not an id") from None
+
+
+def _read_short(file: Path) -> str:
+    """The text of a small file, and of no pipe or device, which may never end."""
+    descriptor = open_regular(file)
+    try:
+        return os.read(descriptor, _SESSION_BYTES).decode("ascii")
+    finally:
+        os.close(descriptor)
 
 
 def is_held(directory: Path) -> bool:
@@ -123,7 +136,7 @@ def holder_of(directory: Path) -> int | None:
             # Asking the system would answer for other processes alone, and closing the file would drop the lock.
             return os.getpid()
         try:
-            descriptor = os.open(directory / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = open_regular(directory / _LOCK)
         except FileNotFoundError:
             return None
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import sqlite3
@@ -12,6 +13,7 @@ from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
 
+import psutil
 import pytest
 from session_values import MAIN, SESSION, Job
 
@@ -234,16 +236,47 @@ def test_a_journal_that_is_opened_meanwhile_is_not_judged(
         journal.open(SESSION)
         raise sqlite3.DatabaseError("looks damaged")
 
-    kept: list[object] = []
     with monkeypatch.context() as meanwhile:
         meanwhile.setattr("lastword.session.journal._verify._verify", opened_meanwhile)
-        meanwhile.setattr("lastword._readonly._kept_open", kept)
         with pytest.raises(JournalUnavailableError, match="opened meanwhile"):
             verify(found)
-    assert bool(kept) == (state == "closed")  # of the other, the copy had been made before
+    tried = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    other = subprocess.run([sys.executable, "-c", tried, str(found)], capture_output=True, text=True, check=False)
+    assert "BlockingIOError" in other.stderr
     assert verify(found).epoch == 4
     journal.close()
-    for connection in kept:
-        assert isinstance(connection, sqlite3.Connection)
-        connection.close()
     assert verify(found).sound
+
+
+def test_copies_that_meet_somebody_leave_no_more_open_than_one(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time somebody comes between the opening of what is copied and its end."""
+    found = _left(path, tmp_path / "left", "a log alone")
+    pread, times = os.pread, itertools.count(1)
+
+    def read_meanwhile(descriptor: int, size: int, at: int) -> bytes:
+        os.utime(found, ns=(next(times), next(times)))
+        return pread(descriptor, size, at)
+
+    before, opened = psutil.Process().num_fds(), set[int]()
+    for _ in range(4):
+        with monkeypatch.context() as meanwhile:
+            meanwhile.setattr(os, "pread", read_meanwhile)
+            with pytest.raises(JournalUnavailableError, match="opened meanwhile"):
+                verify(found)
+        opened.add(psutil.Process().num_fds() - before)
+    assert opened == {2}, "the file, and its log"
+    assert verify(found).records == 13
+    assert psutil.Process().num_fds() == before
+
+
+@pytest.mark.parametrize("name", ["journal.db", "journal.db-wal", "journal.db-shm", "journal.db-journal"])
+def test_a_pipe_in_a_folder_of_somebodys_is_refused_and_not_waited_for(path: Path, name: str) -> None:
+    (path.parent / name).unlink(missing_ok=True)
+    os.mkfifo(path.parent / name)
+    code = "import sys; from lastword.session.journal import open_reader\nwith open_reader(sys.argv[1]): pass"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert "JournalUnavailableError" in done.stderr

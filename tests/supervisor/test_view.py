@@ -110,6 +110,26 @@ async def test_a_handle_that_is_a_way_out_of_the_folder_is_not_followed(director
     assert caught.value.code is ErrorCode.MANIFEST_CORRUPT
 
 
+def _endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("kind", [os.mkfifo, _endless], ids=["a pipe", "an endless device"])
+@pytest.mark.parametrize("name", ["session.id", "lock", STORE, f"{STORE}-wal", f"{STORE}-shm"])
+def test_what_is_no_file_in_somebodys_directory_is_refused_and_not_waited_for(
+    directory: Path, name: str, kind: Callable[[Path], None]
+) -> None:
+    """Root looks into it: of another process, since this one could not end the wait."""
+    sqlite3.connect(directory / STORE).close()
+    (directory / name).unlink(missing_ok=True)
+    kind(directory / name)
+    asked = "import sys; from lastword.supervisor import view_directory; view_directory(sys.argv[1])"
+    done = subprocess.run(
+        [sys.executable, "-c", asked, str(directory)], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert "SupervisorError" in done.stderr.splitlines()[-1]
+
+
 def test_what_is_no_state_directory_is_told_and_not_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for place in (tmp_path, tmp_path / "absent", tmp_path / "file", tmp_path / "file" / "below"):
