@@ -38,8 +38,10 @@ logger = logging.getLogger(__name__)
 class NoticeDesk:
     """The held notices of one loop; `run` fills it."""
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: Loop, known: Callable[[], set[str]]) -> None:
+        """`known`: the handles of all processes that are still known; of others nobody asks whether they were seen."""
         self._loop = loop
+        self._known = known
         self._held: dict[int, Notice] = {}
         self._seen: set[str] = set()
         self._changed = anyio.Event()
@@ -51,7 +53,7 @@ class NoticeDesk:
         """
         async for notice in self._loop:
             self._held[notice.journal_seq] = notice
-            self._seen.add(notice.notification.process_handle)
+            self._seen = {*(self._seen & self._known()), notice.notification.process_handle}
             self._changed.set()
             self._changed = anyio.Event()
             tell(notice.notification.process_handle)

@@ -44,7 +44,7 @@ async def serve(runtime: Runtime, incoming: Replayed, outgoing: Outgoing) -> Non
 
     Raises `JournalFencedError`.  Cancelled: whoever waits for an answer is told that the connection is closed.
     """
-    desk = NoticeDesk(runtime.loop)
+    desk = desk_of(runtime)
     hints = Hints(lambda: [said.process_handle for said in desk.held()])
     failure: LastwordError | None = None
 
@@ -68,6 +68,11 @@ async def serve(runtime: Runtime, incoming: Replayed, outgoing: Outgoing) -> Non
         tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure
+
+
+def desk_of(runtime: Runtime) -> NoticeDesk:
+    """The desk of the runtime's main loop."""
+    return NoticeDesk(runtime.loop, lambda: {process.handle for process in runtime.supervisor.list(runtime.loop)})
 
 
 def build_server(runtime: Runtime, desk: NoticeDesk, hints: Hints) -> Server[Any]:

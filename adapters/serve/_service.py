@@ -203,7 +203,7 @@ class Service:
                 origin_execution_id=request.origin_execution_id,
             )
             if request.attached:
-                self.attachments.attach(process, client)
+                self.attachments.attach(process, client, {known.handle for known in self._known()})
             return ProcessReply(process=show_process(process))
         raise AssertionError("nobody cancels that scope")
 

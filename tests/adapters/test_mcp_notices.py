@@ -16,7 +16,7 @@ from supervising import HANG_SECONDS, until
 import lastword
 from lastword.adapters.mcp import _tools
 from lastword.adapters.mcp._opening import Replayed
-from lastword.adapters.mcp._server import serve
+from lastword.adapters.mcp._server import desk_of, serve
 from lastword.notifier import JournalFencedError
 from lastword.session.journal import SqliteJournal
 
@@ -50,6 +50,26 @@ async def test_a_notice_is_on_every_result_until_its_cursor_comes_back(tmp_path:
         assert told(result) == []
         assert "error" not in result
         assert await unsettled(runtime) == []
+
+
+async def test_the_desk_forgets_a_process_with_its_record() -> None:
+    """A client that stays for months is not paid for by its every job."""
+    async with lastword.open_runtime(None, limits=lastword.Limits(retained_completed=2)) as runtime:
+        desk = desk_of(runtime)
+        handles: list[str] = []
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(desk.run, handles.append)
+            with anyio.fail_after(HANG_SECONDS):
+                for _ in range(12):
+                    process = await runtime.start("true", background=True)
+                    await process.wait()
+                    await desk.wait_seen({process.handle})
+                    cursor = desk.cursor()
+                    assert cursor is not None
+                    await desk.acknowledge(cursor)
+            tasks.cancel_scope.cancel()
+        assert desk.seen(handles[-1])
+        assert not any(map(desk.seen, handles[:6]))
 
 
 async def test_a_cursor_settles_what_came_with_it_and_no_more(tmp_path: Path) -> None:

@@ -15,9 +15,11 @@ from manual_clock import ManualClock
 from serve_ground import HELLO, Talker, asked_until, served, socket_of, talking
 from supervising import alive, until
 
+import lastword
 import lastword.adapters.serve._address as address
 import lastword.adapters.serve._bounds as bounds
-from lastword.adapters.serve import Chunk, ForeignPeerError, RequestError, connect
+from lastword.adapters.serve import Chunk, ForeignPeerError, RequestError, _service, connect
+from lastword.adapters.serve._attachments import Attachments
 from lastword.adapters.serve._requests import Read, Request
 from lastword.adapters.serve._service import Answer, Service
 from lastword.adapters.serve._views import show_chunk
@@ -210,6 +212,24 @@ async def test_kept_survivors_of_what_is_attached_end_with_its_client_too(tmp_pa
             assert alive(pid)
         await until(lambda: not alive(pid))
         assert (await watcher.get("job")).state == "exited"
+
+
+async def test_a_client_that_stays_does_not_hold_what_is_not_known_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Attachments] = []
+
+    def attachments() -> Attachments:
+        made.append(Attachments())
+        return made[-1]
+
+    monkeypatch.setattr(_service, "Attachments", attachments)
+    limits = lastword.Limits(retained_completed=2)
+    async with served(tmp_path, limits=limits), connect(tmp_path) as client:
+        for _ in range(12):
+            await client.wait([(await client.start("true", attached=True)).handle])
+        (held,) = made
+        assert 1 <= len(held) <= 6  # a record goes a moment after its job
 
 
 async def test_a_start_whose_client_is_gone_is_finished(tmp_path: Path) -> None:
