@@ -32,6 +32,13 @@ class Reactor:
         """
         self._selector.register(descriptor, selectors.EVENT_WRITE if writable else selectors.EVENT_READ, callback)
 
+    def ask_for_room(self, descriptor: int, *, wanted: bool) -> None:
+        """Have one that was added to be read called back when it is writable, too, or no more.  Raises OSError."""
+        key = self._selector.get_map().get(descriptor)
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if wanted else 0)
+        if key is not None and key.events != events:
+            self._selector.modify(descriptor, events, key.data)
+
     def remove(self, descriptor: int) -> None:
         """Forget `descriptor`; must come before it is closed.  Idempotent."""
         with contextlib.suppress(KeyError):
