@@ -110,7 +110,7 @@ def judge_order(
     _kind("pty", pty, (bool, TerminalSize), "must be a bool or a TerminalSize")
     if split_streams and pty is not False:
         raise InvalidCommandError("split_streams", "a terminal has one stream for both; leave pty or split_streams out")
-    if pty is not False and stdin is not None and stdin != "pipe":
+    if pty is not False and stdin is not None and not _is_pipe(stdin):
         raise InvalidCommandError("stdin", "a process with a terminal reads what is typed; use send_input")
     _kind("resources", resources, (ResourceLimits, NoneType), "must be ResourceLimits or None")
     _kind("origin_execution_id", origin_execution_id, (UUID, NoneType), "must be a UUID or None")
@@ -134,7 +134,7 @@ def judge_order(
         on_output_limit=on_output_limit,
         wishes=Wishes(
             terminal=TerminalSize() if pty is True else pty or None,
-            input_pipe=stdin == "pipe" and pty is False,
+            input_pipe=_is_pipe(stdin) and pty is False,
             split_streams=split_streams,
             resources=resources,
         ),
@@ -228,8 +228,12 @@ def _cwd(cwd: object) -> str | None:
     return _text("cwd", path)
 
 
+def _is_pipe(stdin: object) -> bool:
+    return isinstance(stdin, str) and stdin == "pipe"  # bytes are never compared with text: `python -bb` raises there
+
+
 def _stdin(stdin: object) -> bytes | None:
-    if stdin is None or stdin == "pipe":
+    if stdin is None or _is_pipe(stdin):
         return None
     _kind("stdin", stdin, (bytes, bytearray, memoryview), 'must be None (nothing to read), bytes, or "pipe"')
     return bytes(cast("bytes", stdin))
@@ -257,5 +261,5 @@ def _kind(field: str, value: object, kinds: type | tuple[type, ...], why: str) -
 
 
 def _one_of(field: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise InvalidCommandError(field, f"must be one of {', '.join(allowed)}")

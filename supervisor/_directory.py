@@ -68,10 +68,7 @@ def hold_directory(
     and `SupervisorError` (invalid_settings) where it cannot be private, or belongs to another session than the one
     asked for.
     """
-    try:
-        directory = Path(os.path.abspath(path))  # noqa: PTH100 -- abspath: a link to a directory stays what it was
-    except TypeError:
-        raise SupervisorError(ErrorCode.INVALID_SETTINGS, "the state directory must be a str or a Path") from None
+    directory = state_path(path)
     with refusing("the state directory"):
         _make_private(directory)
         status = directory.stat()
@@ -91,6 +88,21 @@ def hold_directory(
             os.close(descriptor)
     finally:
         _held.discard(key)
+
+
+def state_path(path: str | os.PathLike[str]) -> Path:
+    """Where a state directory is, or would be; nothing is looked at.
+
+    Raises `SupervisorError` (invalid_settings) where that can be no path: of another type, with NUL, not encodable.
+    """
+    try:
+        with refusing("the state directory"):
+            directory = Path(os.path.abspath(path))  # noqa: PTH100 -- abspath: a link to a directory stays what it was
+            if b"\0" in os.fsencode(directory):
+                raise ValueError(path)
+            return directory
+    except TypeError:
+        raise SupervisorError(ErrorCode.INVALID_SETTINGS, "the state directory must be a str or a Path") from None
 
 
 def session_in(directory: Path) -> UUID | None:

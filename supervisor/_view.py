@@ -23,7 +23,7 @@ import attrs
 from .._readonly import OpenedMeanwhileError, reading
 from ..notifier import Owner, PendingDelivery, ProcessState
 from ..notifier._lifecycle import is_handle
-from ._directory import OUTPUT, STORE, is_held, session_in
+from ._directory import OUTPUT, STORE, is_held, session_in, state_path
 from ._errors import ErrorCode, SupervisorError
 from ._outbox import undelivered_record
 from ._outcome import Outcome
@@ -136,7 +136,7 @@ def view_directory(path: str | os.PathLike[str]) -> DirectoryView:
     Raises `SupervisorError`: invalid_settings where there is no state directory, or it cannot be read;
     manifest_corrupt.
     """
-    folder = Path(path)
+    folder = state_path(path)
     with _reported():
         session_id = session_in(folder)
         if session_id is None:

@@ -14,7 +14,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from lastword.supervisor import DirectoryInUseError, ErrorCode, SupervisorError, hold_directory
+from lastword.supervisor import DirectoryInUseError, ErrorCode, SupervisorError, hold_directory, view_directory
 
 HOLDER = """
 import sys
@@ -175,8 +175,10 @@ def test_what_the_system_refuses_is_a_typed_error_that_shows_no_path(
     _session(path)
 
 
-@pytest.mark.parametrize("path", ["a\0b", 7, None])
-def test_what_is_no_path_is_a_typed_error(path: Any) -> None:
-    with pytest.raises(SupervisorError) as caught:
-        _session(path)
+@pytest.mark.parametrize("act", [_session, view_directory])
+@pytest.mark.parametrize("path", ["a\0b", "\ud800", b"bytes", 7, None])
+def test_what_is_no_path_is_a_typed_error(path: Any, act: Callable[[Any], object]) -> None:
+    """The same for who opens it and who looks into it."""
+    with pytest.raises(SupervisorError, match="the state directory") as caught:
+        act(path)
     assert caught.value.code is ErrorCode.INVALID_SETTINGS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,35 @@ async def test_it_runs_in_its_own_session_and_directory(tmp_path: Path) -> None:
     assert own_session
     assert cwd == str(tmp_path)
     assert descriptors == [0, 1, 2, 3]  # the last is the listing itself
+
+
+BYTES = """
+import sys
+import anyio, lastword
+from lastword.supervisor import InvalidCommandError
+
+async def main():
+    async with lastword.open_runtime() as runtime:
+        for data in (b"pipe", bytearray(b"pipe"), memoryview(b"pipe")):
+            process = await runtime.start("cat", stdin=data)
+            await process.wait()
+            print((await process.read_output()).data.decode(), flush=True)
+        for wrong in ({"stdin": b"x", "pty": True}, {"env_policy": b"minimal"}):
+            try:
+                await runtime.start("cat", **wrong)
+            except InvalidCommandError as error:
+                print(error.field, flush=True)
+
+anyio.run(main, backend=sys.argv[1])
+"""
+
+
+def test_bytes_are_not_compared_with_text(anyio_backend_name: str) -> None:
+    """An interpreter that makes such a comparison an error starts a process all the same, or tells what is wrong."""
+    done = subprocess.run(
+        [PYTHON, "-bb", "-c", BYTES, anyio_backend_name], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout.split(), done.stderr) == (["pipe"] * 3 + ["stdin", "env_policy"], "")
 
 
 async def test_the_handle_and_ids_are_there_at_once() -> None:
