@@ -12,13 +12,13 @@ Rules
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
-from typing import final
+from typing import Final, final
 
 from .._errors import ErrorCode, SupervisorError
 from .._limits import Containment, ResourceLimits
 from ..shim._drain import close_all, open_pipes
+from ._burials import Burials
 from ._failure import keeper_failure, launch_failure
 from ._group_child import GroupChild
 from ._group_terminal import spawn_interpreter, wait_executed
@@ -27,6 +27,9 @@ from ._launcher import Child, LaunchFailedError, LaunchSpec, Listener, Wishes
 from ._leader import Leader
 from ._site import LaunchSite
 from ._stdin import stdin_of
+
+# What is killed dies at once, but for what is stuck in the kernel.
+_DYING_SECONDS: Final = 2.0
 
 
 @final
@@ -38,6 +41,7 @@ class GroupLauncher:
         self._timers = site.timers
         # As much as a pipe holds.  Every keeper reads into it, since each copies before its callback returns.
         self._buffer = memoryview(bytearray(64 * 1024))
+        self._burials = Burials(site.reactor)
 
     @property
     def containment(self) -> Containment:
@@ -71,13 +75,14 @@ class GroupLauncher:
             raise LaunchFailedError("other", None, f"the system refused to start it ({type(error).__name__})") from None
 
     async def aclose(self) -> None:
-        """Nothing is shared, so nothing is let go."""
+        """Reap whose start came to nothing and who has not died until now.  Bounded."""
+        await self._burials.aclose(_DYING_SECONDS)
 
     def _spawn(self, spec: LaunchSpec, stdin: int, listener: Listener) -> Child:
         reading, writing = open_pipes(split=spec.split_streams)
         try:
             try:
-                leader = _spawn_leader(spec, stdin, writing)
+                leader = self._lead(_spawn_session(spec, stdin, writing))
             finally:
                 close_all(writing)  # the job's alone from here on: its last holder's end is the end of output
             return self._keep(leader, reading, spec, listener)
@@ -93,14 +98,14 @@ class GroupLauncher:
             except OSError as error:
                 raise keeper_failure(error.errno) from None
             try:
-                leader = _lead(pid)
+                leader = self._lead(pid)
             except BaseException:
                 os.close(told)
                 raise
             try:
                 await wait_executed(told)
             except BaseException:
-                leader.destroy()
+                self._burials.destroy(leader)
                 raise
             return self._keep(leader, (reading,), spec, listener)
         except BaseException:
@@ -119,11 +124,18 @@ class GroupLauncher:
                 buffer=self._buffer,
             )
         except BaseException:
-            leader.destroy()
+            self._burials.destroy(leader)
+            raise
+
+    def _lead(self, pid: int) -> Leader:
+        try:
+            return Leader(pid)
+        except BaseException:  # no descriptor is left to watch it with
+            self._burials.destroy_unwatched(pid)
             raise
 
 
-def _spawn_leader(spec: LaunchSpec, stdin: int, outputs: tuple[int, int]) -> Leader:
+def _spawn_session(spec: LaunchSpec, stdin: int, outputs: tuple[int, int]) -> int:
     popen = subprocess.Popen(  # noqa: S603 -- running what the caller asks for is what this library is for
         spec.argv,
         stdin=stdin,
@@ -137,14 +149,4 @@ def _spawn_leader(spec: LaunchSpec, stdin: int, outputs: tuple[int, int]) -> Lea
     )
     # Popen is done: it must neither reap nor warn that it has not.
     popen.returncode = 0
-    return _lead(popen.pid)
-
-
-def _lead(pid: int) -> Leader:
-    try:
-        return Leader(pid)
-    except BaseException:
-        # No descriptor left to watch it with.  It is our unreaped child, so the number is still its own.
-        os.killpg(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        raise
+    return popen.pid

@@ -125,18 +125,17 @@ class Leader:
                 with contextlib.suppress(ChildProcessError):  # taken by somebody else in the meantime
                     self._watch.reap()
 
-    def destroy(self) -> None:
-        """Kill the group, reap, close: for a leader that nobody could begin to keep.  Waits for the leader's death."""
-        if not self._reaped:
-            try:
-                os.killpg(self._pid, signal.SIGKILL)
-            except PermissionError:
-                if self.peek() is None:  # else it is macOS's word for a group that has only a zombie
-                    raise
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(self._pid, 0)
-            self._reaped = True
-        self.close()
+    def kill(self) -> bool:
+        """SIGKILL the group of a leader that nobody could begin to keep; whether it was sent, or nobody was left."""
+        if self._reaped:
+            return True
+        try:
+            os.killpg(self._pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            return self.peek() is not None  # macOS's word for a group that has only a zombie
+        return True
 
     def close(self) -> None:
         """Let go of the descriptor; the group cannot be signalled any more."""

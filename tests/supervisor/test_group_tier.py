@@ -5,6 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
 
 import anyio
 import psutil
@@ -14,7 +18,9 @@ from supervising import OWNER, alive, supervising, told, until
 
 from lastword.notifier import ProcessState, ProcessStopRequested, TerminalReason
 from lastword.supervisor import Containment, ErrorCode, Limits, Process, StopMode, Supervisor, TeardownFailedError
+from lastword.supervisor._reactor import Reactor
 from lastword.supervisor.launch import _leader
+from lastword.supervisor.launch._burials import Burials
 from lastword.supervisor.shim import _keeper
 
 S, R = ProcessState, TerminalReason
@@ -220,3 +226,41 @@ async def test_the_groups_number_is_its_own_whenever_it_is_used(monkeypatch: pyt
         (pid,) = await _pids(process)
         await until(lambda: not alive(pid))
     assert set(states) == {psutil.STATUS_ZOMBIE}
+
+
+async def test_a_start_that_is_given_up_does_not_wait_for_who_cannot_be_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a setuid program, or one that is stuck: the caller goes on, and it is reaped when it dies."""
+    begun = tmp_path / "begun"
+    interpreter = tmp_path / "interpreter"
+    interpreter.write_text(f"#!/bin/sh\necho $$ >{begun}.new; mv {begun}.new {begun}; exec sleep 600\n")
+    interpreter.chmod(0o700)
+    async with supervising() as supervisor:
+        with monkeypatch.context() as patch, anyio.CancelScope() as scope:
+            patch.setattr(sys, "executable", str(interpreter))
+            patch.setattr(os, "killpg", _not_permitted)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(partial(supervisor.start, "true", owner=OWNER, pty=True))
+                await until(begun.exists)
+                scope.cancel()
+        pid = int(begun.read_text())
+        assert alive(pid)
+        os.kill(pid, signal.SIGKILL)
+        await until(lambda: not psutil.pid_exists(pid))  # and no zombie
+
+
+def _not_permitted(*_arguments: object) -> None:
+    raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+async def test_a_leader_that_cannot_be_watched_is_reaped_all_the_same() -> None:
+    """It is killed, and looked at again until it has died."""
+    reactor = Reactor()
+    burials = Burials(reactor)
+    popen = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    popen.returncode = 0  # which is not asked for
+    burials.destroy_unwatched(popen.pid)
+    await burials.aclose(30)
+    assert not psutil.pid_exists(popen.pid)
+    reactor.close()
