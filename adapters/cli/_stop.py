@@ -9,7 +9,7 @@ import click
 
 from ._completion import complete_job
 from ._durations import grace_of
-from ._errors import NOT_DONE
+from ._errors import NOT_DONE, CommandFailedError
 from ._print import json_option, note
 from ._state import state_option
 from ._wait import show_end
@@ -36,22 +36,29 @@ if TYPE_CHECKING:
 def stop(jobs: tuple[str, ...], mode: str, grace: float | None, as_json: bool, state: Path) -> None:
     """Ask JOBS (handles, beginnings of them, or names) to end, all at once, and tell how they did.
 
-    The whole tree of a job is ended.  Exits with 1 where one of them still runs.
+    The whole tree of a job is ended, also what one with --survivors keep has left behind.  Exits with 1 where one of
+    them still runs.
 
     \b
       lastword stop api
       lastword stop -t 30 -m terminate db api
     """
+    from ..serve import NotServedError
     from ._look import find_jobs, look
     from ._served import ask_server
 
     known = find_jobs(jobs, look(state))
     handles = [job.handle for job in known]
-    alive = [job.handle for job in known if not job.has_ended]
+    alive = [job.handle for job in known if not job.has_ended or job.survivors]
     if alive:
         wanted = cast("Mode", mode)
-        for message in ask_server(state, lambda client: _stop_all(client, alive, wanted, grace)):
-            note(message)
+        try:
+            for message in ask_server(state, lambda client: _stop_all(client, alive, wanted, grace)):
+                note(message)
+        except (NotServedError, CommandFailedError):
+            # What a job has left behind lives no longer than who has kept it, and only a server keeps it.
+            if not all(job.has_ended for job in known):
+                raise
         known = find_jobs(handles, look(state))
     for job in known:
         if job.has_ended:

@@ -34,6 +34,8 @@ from supervising import HANG_SECONDS, until
 
 import lastword
 from lastword.adapters.mcp._lines import MAX_LINE_BYTES
+from lastword.session.journal import SqliteJournal
+from lastword.supervisor import view_directory
 
 
 @pytest.fixture
@@ -312,6 +314,24 @@ async def test_the_sdks_client_is_told_so_too_by_whichever_generation_it_asks(
             with pytest.RaisesGroup(pytest.RaisesExc(MCPError, match=HELD), flatten_subgroups=True):
                 async with over_stdio(tmp_path, other_backend, "--state", tmp_path / "state", generation=generation):
                     pytest.fail("it is connected")
+
+
+async def test_where_its_session_is_taken_by_another_the_client_hears_an_end_and_the_log_why(
+    tmp_path: Path, other_backend: str
+) -> None:
+    """As a second host does that has found the directory's lock free: on a file system that loses it."""
+    state = tmp_path / "state"
+    async with raw(tmp_path, other_backend, "--state", state) as server:
+        await server.hello()
+        other = SqliteJournal(state / "journal.db")
+        other.open(view_directory(state).session_id)
+        other.close()
+        await server.send(request(1, "tools/call", name="Bash", arguments={"command": "exec sleep 300"}))
+        (heard,) = await server.rest()
+        assert (heard["id"], heard["error"]["message"]) == (1, "Connection closed")
+        assert await server.process.wait() == 1
+    *_, why = (tmp_path / "stderr").read_text().splitlines()
+    assert why == "lastword: epoch 1 is over: another opener holds epoch 2 of this journal"
 
 
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:

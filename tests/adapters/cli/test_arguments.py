@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,91 @@ def test_any_line_of_a_command_that_looks(command: str, words: list[str]) -> Non
 def test_any_line_with_an_option_that_is_none(command: str, words: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         check(Ground(Path(folder, "state")), [command, "--no-such-option", *words])
+
+
+# Options of `run` with values that it takes, or may refuse in a line.
+TAKEN = st.lists(
+    st.sampled_from(
+        (
+            ("-q",),
+            ("--quiet",),
+            ("--json",),
+            ("--survivors", "keep"),
+            ("--survivors=stop",),
+            ("--timeout", "5m"),
+            ("--timeout=30",),
+            ("--cwd", "/"),
+            ("-e", "A=1"),
+            ("-eB=c=d",),
+            ("--env", "EMPTY="),
+            ("--state", "elsewhere"),
+        )
+    )
+    | WORDS.map(lambda word: ("--name", word))
+    | WORDS.map(lambda word: (f"--env=V={word}",)),
+    max_size=5,
+).map(lambda groups: [word for group in groups for word in group])
+
+# What is run, and which code that is, where it runs at all.
+PROGRAMS = st.sampled_from(
+    (
+        (["true"], 0),
+        (["--", "true", "-x", "--json", "--", "-d"], 0),
+        (["sh", "-c", "exit 7", "--", "--state=x"], 7),
+        (["--", "sh", "-c", "kill -9 $$"], 137),
+        (["no-such-program", "--tty"], 127),
+        (["--", "/etc/passwd"], 126),
+    )
+)
+
+
+@settings(max_examples=20)
+@given(options=TAKEN, program=PROGRAMS, detach=st.booleans())
+@example(options=["--name", "-"], program=(["true"], 0), detach=True)
+@example(options=["--name", "\udcff"], program=(["true"], 0), detach=False)
+def test_any_valid_line_of_run(
+    options: list[str], program: tuple[list[str], int], detach: bool, running_server: Ground
+) -> None:
+    """The job's code, or one line that says why there is none; in the foreground and in the background."""
+    words, code = program
+    state = str(running_server.state)
+    options = [state if word == "elsewhere" else word for word in options]
+    found, out, notes = running_server.here("run", *options, *(["-d"] if detach else []), *words)
+    assert b"Traceback" not in notes
+    assert b"a fault of lastword" not in notes, notes
+    assert notes.count(b"\n") <= 1, notes
+    if found in {2, 125}:
+        assert notes, (options, words)  # a name or a value that it does not take
+    else:
+        assert found == (0 if detach and code not in {126, 127} else code), (options, words, notes)
+        assert bool(out) == (detach and found == 0)
+
+
+@pytest.fixture(scope="module")
+def running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
+    """A directory with a server, for whatever is run."""
+    ground = Ground(tmp_path_factory.mktemp("fuzzed") / "state")
+    ground.out("run", "-d", "--", "true")
+    yield ground
+    ground.out("serve", "--stop", "--force")
+
+
+@settings(max_examples=15)
+@given(
+    words=st.lists(st.sampled_from((("--stop",), ("--force",), ("--idle", "0.01"))), max_size=3),
+    idle=st.sampled_from(("0.01", "0.02", "0.01s")),
+)
+def test_any_valid_line_of_serve(words: list[tuple[str, ...]], idle: str) -> None:
+    """It ends by itself, or says in a line why it did not begin."""
+    line = ["serve", *(word for group in words for word in group), "--idle", idle]
+    with tempfile.TemporaryDirectory() as folder:
+        ground = Ground(Path(folder, "state"))
+        code, out, notes = ground.here(*line)
+        begins = not any(word in line for word in ("--stop", "--force"))
+        assert (code == 0) == begins, (line, notes)
+        assert (out, notes.count(b"\n")) == (b"", 1), notes
+        assert ground.out("ps", "-a") == ""
+        assert ground.state.exists() == begins
 
 
 @pytest.mark.parametrize(

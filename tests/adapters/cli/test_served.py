@@ -12,6 +12,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import IO, Any
 
+import psutil
 import pytest
 from cli_ground import COMMAND, HANG_SECONDS, Ground, Running, gone
 
@@ -136,6 +137,55 @@ def test_a_foreground_run_goes_through_the_server_and_ends_with_its_command(grou
         command.wait()
         gone(pid)
     assert ground.here("wait", "left")[0] == 128 + signal.SIGTERM
+
+
+def test_survivors_are_kept_for_as_long_as_their_job_is(ground: Ground) -> None:
+    leaves = ("--survivors", "keep", "--", "sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!")
+    ground.out("run", "-d", "--name", "left", *leaves)
+    assert ground.out("wait", "left").endswith("\texited 0\n")
+    left = int(ground.out("logs", "left"))
+    # In the foreground the job's end is no end of them, but that of the command is.
+    done = ground.run("run", *leaves)
+    assert done.returncode == 0
+    gone(int(done.stdout))
+    assert psutil.Process(left).status() != psutil.STATUS_ZOMBIE
+    assert b"jobs are running" in ground.here("serve", "--stop")[2]
+    ground.out("stop", "left")
+    gone(left)
+    ground.out("run", "-d", "--name", "none", "--", *leaves[3:])
+    ground.out("wait", "none")
+    gone(int(ground.out("logs", "none")))
+    assert ground.out("serve", "--stop") == ""
+    assert ground.out("stop", "left").endswith("\texited 0\n")  # with nobody to ask
+
+
+def test_a_server_that_is_idle_ends_and_its_jobs_are_no_idleness(ground: Ground) -> None:
+    with ground.start("serve", "--idle", "0.7") as server:
+        assert b"ready" in lines(server.stderr).readline()
+        ground.out("run", "-d", "--", "sleep", "1.6")
+        assert server.wait(HANG_SECONDS) == 0
+        assert lines(server.stderr).read() == b""
+    assert [(job["state"], job["exit_code"]) for job in ground.objects("ps", "-a")] == [("exited", 0)]
+    assert not view_directory(ground.state).held
+
+
+def test_a_table_on_a_terminal_is_drawn_over_itself_and_left_as_it_was_last(ground: Ground) -> None:
+    for name in ("one", "two", "three"):
+        ground.out("run", "-d", "--name", name, "--", "sleep", "600")
+    with ground.on_terminal("ps", "--watch", "-a") as terminal:
+        terminal.expect(b"\x1b[H\x1b[J")
+        assert b"HANDLE" in terminal.expect(b"three")
+        ground.out("stop", "two")
+        drawn = terminal.expect(b"terminated")
+        assert drawn.rpartition(b"\x1b[H")[1], "from its first line on"
+        terminal.resize(4, 40)
+        terminal.expect(b"... and 2 more")
+        terminal.press(b"\x03")
+        assert terminal.wait() == -signal.SIGINT
+    assert b"\x1b[?" not in terminal.shown  # nothing of it has to be put back
+    last = terminal.shown.rpartition(b"\x1b[H")[2]
+    assert b"HANDLE" in last
+    assert all(len(line.partition(b"\x1b")[0].rstrip()) <= 40 for line in last.splitlines())
 
 
 @pytest.mark.parametrize("line", [("ps", "-a", "--watch"), ("events", "-f"), ("logs", "-f", "talk")])

@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 
 import pytest
-from tool_ground import agent
+from tool_ground import Agent, Result, agent
 
 
 async def test_secrets_are_in_no_file_but_the_output_and_in_no_log(
@@ -39,3 +39,59 @@ async def test_secrets_are_in_no_file_but_the_output_and_in_no_log(
     assert "SEKRET5" in said[3]["field"]  # the name of an argument that there is not: it is said back to the model
     assert "SEKRET" not in str([{**said[0], "output": ""}, *said[1:3], *said[4:]])
     assert str(tmp_path) not in str(said)
+
+
+@pytest.mark.parametrize("profile", ["claude", "codex"])
+async def test_the_other_profiles_keep_it_as_well(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, profile: str
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    state = tmp_path / "state"
+    async with agent(state, profile=profile) as one:
+        said = await (_claude if profile == "claude" else _codex)(one, tmp_path / "SEKRET")
+        seen = [str(each) for each in (*one.specs.values(), one.notices, await one.notices.collect())]
+        lines = str((await one.notices.collect()).lines)
+    found = {
+        path.relative_to(state).parts[0]
+        for path in state.rglob("*")
+        if path.is_file() and b"SEKRET" in path.read_bytes()
+    }
+    assert found == {"output"}
+    assert "SEKRET" not in f"{caplog.text}{seen}{lines}"
+    assert "SEKRET" in str(said[0])  # what it has written
+    assert "SEKRET" not in str(said[1:])
+    assert str(tmp_path) not in f"{said}{lines}"
+
+
+async def _claude(one: Agent, absent: Path) -> list[Result]:
+    begun = await one.call("Bash", command="cd SEKRET1 2>/dev/null; exec sleep 60", run_in_background=True)
+    said = [
+        await one.call("Bash", command="true SEKRET2; echo SEKRET3"),
+        begun,
+        await one.call("Bash", command=f"cd '{absent}' 2>/dev/null"),
+        await one.call("Bash", command="SEKRET4\0"),
+        await one.call("BashOutput", bash_id="SEKRET5"),
+        await one.call("BashOutput", bash_id=begun["backgroundTaskId"], filter="SEKRET6"),
+        await one.call("KillShell", shell_id=begun["backgroundTaskId"]),
+    ]
+    await one.told_home(begun["backgroundTaskId"])
+    return said
+
+
+async def _codex(one: Agent, absent: Path) -> list[Result]:
+    begun = await one.call(
+        "exec_command", cmd="read SEKRET1; stty -echo; read x; exec sleep 60", tty=True, yield_time_ms=1
+    )
+    said = [
+        await one.call("exec_command", cmd="true SEKRET2; echo SEKRET3"),
+        begun,
+        await one.call("exec_command", cmd="true", workdir=str(absent)),
+        await one.call("exec_command", cmd="true", shell=str(absent / "sh")),
+        await one.call("exec_command", cmd="SEKRET4\0"),
+        await one.call("write_stdin", session_id=begun["session_id"] + 1, chars="SEKRET5"),
+    ]
+    (process,) = [each for each in one.runtime.supervisor.list(one.runtime.loop) if each.outcome is None]
+    await process.send_input(b"SEKRET6\n")
+    await process.stop()
+    await one.told_home(process.handle)
+    return said
