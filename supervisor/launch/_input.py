@@ -43,6 +43,13 @@ _NO_ROOM: Final = (
     "the system has no room to wait for it (too many watched files): what was sent before may have been lost in part, "
     "and no end of input will be told for it; stop the process, and start it again when others have ended"
 )
+_FAULT: Final = (
+    "it could not be written, for a reason that nobody foresaw and that was logged: what was sent before may have been "
+    "lost in part, and no end of input will be told for it; stop the process, and start it again"
+)
+
+_TURN_BYTES: Final = 256 * 1024
+"""Written before others get their turn: a fast reader makes room for as long as there is something to write."""
 
 
 class Input:
@@ -152,10 +159,15 @@ class Input:
 
     @uninterrupted
     def _flush(self) -> None:
-        """Write what can be written now."""
+        """Write what can be written now, within reason."""
+        written = 0
         while self._pending and self._writing is not None:
+            if written >= _TURN_BYTES:
+                self._watch()
+                return
             try:
-                count = write_quietly(self._writing, self._pending)
+                with memoryview(self._pending) as pending, pending[: _TURN_BYTES - written] as piece:
+                    count = write_quietly(self._writing, piece)
             except BlockingIOError:
                 if self._is_left():
                     self._close(_LEFT)
@@ -167,14 +179,23 @@ class Input:
                 self._let_go()
                 return
             del self._pending[:count]
+            written += count
         self._unwatch()
         if self._ending and self._shut is None:
             self._finish()
 
+    def _on_room(self) -> None:
+        try:
+            self._flush()
+        except BaseException:
+            # The reactor asks no more, so nothing that waits would ever be written: senders are told, and no end is.
+            self._close(_FAULT)
+            raise
+
     def _watch(self) -> None:
         if not self._watched and self._writing is not None:
             try:
-                self._reactor.add(self._writing, self._flush, writable=True)
+                self._reactor.add(self._writing, self._on_room, writable=True)
             except OSError:
                 self._close(_NO_ROOM)  # and not let go of: the job would take half of it for all
             else:
@@ -204,7 +225,7 @@ def open_pipe(reactor: Reactor, limit: int) -> Input:
     return Input(reactor, writing, reading, limit)
 
 
-def write_quietly(descriptor: int, data: bytes | bytearray) -> int:
+def write_quietly(descriptor: int, data: bytes | bytearray | memoryview) -> int:
     """`os.write` without SIGPIPE: that is held back, and taken away where this write has caused it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGPIPE,))
     try:

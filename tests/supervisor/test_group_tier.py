@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import anyio
@@ -17,7 +16,16 @@ import supervising as support
 from supervising import OWNER, alive, supervising, told, until
 
 from lastword.notifier import ProcessState, ProcessStopRequested, TerminalReason
-from lastword.supervisor import Containment, ErrorCode, Limits, Process, StopMode, Supervisor, TeardownFailedError
+from lastword.supervisor import (
+    Containment,
+    ErrorCode,
+    Limits,
+    Process,
+    SpawnFailedError,
+    StopMode,
+    Supervisor,
+    TeardownFailedError,
+)
 from lastword.supervisor._reactor import Reactor
 from lastword.supervisor.launch import _leader
 from lastword.supervisor.launch._burials import Burials
@@ -231,23 +239,21 @@ async def test_the_groups_number_is_its_own_whenever_it_is_used(monkeypatch: pyt
 async def test_a_start_that_is_given_up_does_not_wait_for_who_cannot_be_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a setuid program, or one that is stuck: the caller goes on, and it is reaped when it dies."""
-    begun = tmp_path / "begun"
-    interpreter = tmp_path / "interpreter"
-    interpreter.write_text(f"#!/bin/sh\necho $$ >{begun}.new; mv {begun}.new {begun}; exec sleep 600\n")
+    """As a setuid program, or one that is stuck: what failed is told, and it is reaped when it dies."""
+    interpreter, begun = tmp_path / "interpreter", tmp_path / "begun"
+    # It lets go of where it should tell what it has done, and lives on.
+    interpreter.write_text(f'#!/bin/bash\necho $$ >{begun}; eval "exec $6>&-"; exec sleep 600\n')
     interpreter.chmod(0o700)
     async with supervising() as supervisor:
-        with monkeypatch.context() as patch, anyio.CancelScope() as scope:
+        with monkeypatch.context() as patch:
             patch.setattr(sys, "executable", str(interpreter))
             patch.setattr(os, "killpg", _not_permitted)
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(partial(supervisor.start, "true", owner=OWNER, pty=True))
-                await until(begun.exists)
-                scope.cancel()
+            with pytest.raises(SpawnFailedError):
+                await supervisor.start("true", owner=OWNER, pty=True)
         pid = int(begun.read_text())
         assert alive(pid)
         os.kill(pid, signal.SIGKILL)
-        await until(lambda: not psutil.pid_exists(pid))  # and no zombie
+        await until(lambda: not psutil.pid_exists(pid))  # and no zombie is left of it
 
 
 def _not_permitted(*_arguments: object) -> None:

@@ -6,6 +6,7 @@ Where a process must not read yet, it opens a FIFO first, which waits for the te
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -229,6 +230,63 @@ def test_many_small_pieces_that_wait_take_no_more_than_their_bytes() -> None:
     assert 2000 <= taken < 50_000
     with pytest.raises(InputBackpressureError, match="2000 bytes"):
         given.send(b"z" * PIPE_BYTES)
+    given.close()
+    reactor.close()
+
+
+async def test_a_fast_reader_does_not_hold_the_loop() -> None:
+    """What it has room for is written in turns; here all of it would go at once."""
+    room, data = 1 << 20, os.urandom(900_000)
+    reactor = Reactor()
+    given = open_pipe(reactor, 64 << 20)
+    assert given.given is not None
+    fcntl.fcntl(given.given, fcntl.F_SETPIPE_SZ, room)
+    given.send(data)
+    given.end()
+    read = b""
+    try:
+        first = len(os.read(given.given, room))
+        assert 0 < first < 600_000
+        read = data[:first]
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(reactor.run)
+            with anyio.fail_after(30):
+                while len(read) < len(data):
+                    await anyio.wait_readable(given.given)
+                    read += os.read(given.given, room)
+            tasks.cancel_scope.cancel()
+        assert read == data
+        assert os.read(given.given, 1) == b""
+        assert not reactor._selector.get_map()  # pyright: ignore[reportPrivateUsage]
+    finally:
+        given.close()
+        reactor.close()
+
+
+async def test_what_nobody_foresaw_is_told_to_who_sends_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reactor asks no more for it: nothing waits for ever, and its number can be watched again."""
+    reactor = Reactor()
+    given = open_pipe(reactor, 64 << 20)
+    assert given.given is not None
+    raised = anyio.Event()
+
+    def unforeseen(*_arguments: object) -> int:
+        raised.set()
+        raise RuntimeError
+
+    given.send(b"x" * 500_000)
+    given.end()
+    os.read(given.given, 1 << 20)
+    with monkeypatch.context() as patch:
+        patch.setattr("lastword.supervisor.launch._input.write_quietly", unforeseen)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(reactor.run)
+            with anyio.fail_after(30):
+                await raised.wait()
+            tasks.cancel_scope.cancel()
+    with pytest.raises(StdinClosedError, match="nobody foresaw"):
+        given.send(b"more")
+    assert not reactor._selector.get_map()  # pyright: ignore[reportPrivateUsage]
     given.close()
     reactor.close()
 
