@@ -20,7 +20,7 @@ def open_input(works: Works, order: Order) -> Input | None:
     """
     limit = works.limits.pending_input_bytes
     if order.wishes.terminal is not None:
-        return open_terminal(works.reactor, order.wishes.terminal, limit)
+        return open_terminal(works.reactor, works.timers, order.wishes.terminal, limit)
     if not order.wishes.input_pipe:
         return None
     try:

@@ -38,7 +38,7 @@ ENDED: Final = "its input was closed; start another process to send more"
 """What a sender is told after the end."""
 
 _OVER: Final = "it has ended, and reads nothing any more"
-_LEFT: Final = "it has closed its input itself, or nobody is left who reads it"
+LEFT: Final = "it has closed its input itself, or nobody is left who reads it"
 _NO_ROOM: Final = (
     "the system has no room to wait for it (too many watched files): what was sent before may have been lost in part, "
     "and no end of input will be told for it; stop the process, and start it again when others have ended"
@@ -151,6 +151,11 @@ class Input:
         """Whether nobody will ever read what cannot be written now."""
         return False
 
+    def _on_refused(self) -> None:
+        """Nobody reads it."""
+        self._close(LEFT)
+        self._let_go()
+
     # --- small acts ---------------------------------------------------------------------------------------------------
 
     def _refuse_shut(self) -> None:
@@ -170,13 +175,12 @@ class Input:
                     count = write_quietly(self._writing, piece)
             except BlockingIOError:
                 if self._is_left():
-                    self._close(_LEFT)
+                    self._on_refused()
                 else:
                     self._watch()
                 return
             except OSError:  # EPIPE most of all
-                self._close(_LEFT)
-                self._let_go()
+                self._on_refused()
                 return
             del self._pending[:count]
             written += count

@@ -11,6 +11,9 @@ Theory of operation
   over the line.
 
 Rules
+- A job that closes it may open `/dev/tty` later: what is typed meanwhile waits, for a while.  To the system's queue a
+  terminal that nobody has open is always worth a look, so it is looked at by the clock.
+- The host's side is held until the job has ended, whatever became of what was typed.
 - What a mode decides is decided when `send` is called.  Whether a line is unfinished is known from what was sent here.
 """
 
@@ -27,7 +30,8 @@ from typing import Any, Final, final
 from .._errors import ErrorCode, SupervisorError
 from .._limits import TerminalSize
 from .._reactor import Reactor
-from ._input import ENDED, Input
+from .._timers import Timer, Timers
+from ._input import ENDED, LEFT, Input
 
 MAX_LINE_BYTES: Final = 4095 if sys.platform == "linux" else 1023
 """Of a line in canonical mode, without what ends it."""
@@ -37,6 +41,10 @@ _LFLAG, _IFLAG, _CHARACTERS = 3, 0, 6  # of what tcgetattr gives
 _LINE_ENDS: Final = (termios.VEOF, termios.VEOL, termios.VEOL2, termios.VKILL)
 _SIGNALS: Final = (termios.VINTR, termios.VQUIT, termios.VSUSP)  # such a key does away with what was typed before it
 
+# For how long, and how often, somebody is waited for who opens it again: its keeper does so at once, if it can.
+_TRY_SECONDS: Final = 0.02
+_TRIES: Final = 50
+
 _DISABLED: Final = (b"\0", b"\xff")  # _POSIX_VDISABLE: of Linux, of BSD
 
 
@@ -44,15 +52,18 @@ _DISABLED: Final = (b"\0", b"\xff")  # _POSIX_VDISABLE: of Linux, of BSD
 class TerminalInput(Input):
     """What is typed into a terminal that one job is to have, and the terminal's size."""
 
-    __slots__ = ("_line", "_typed", "path")
+    __slots__ = ("_line", "_timer", "_timers", "_tries", "_typed", "path")
 
-    def __init__(self, reactor: Reactor, master: int, path: str, limit: int) -> None:
+    def __init__(self, reactor: Reactor, timers: Timers, master: int, path: str, limit: int) -> None:
         """Own `master`, the host's side; `path` is the job's."""
         super().__init__(reactor, master, os.dup(master), limit)
         self.path: str = path
         """What the job is to open."""
         self._line = 0  # bytes of an unfinished line
         self._typed = False  # the end of input
+        self._timers = timers
+        self._timer: Timer | None = None
+        self._tries = _TRIES
 
     def hold(self) -> int | None:
         """None: the job's keeper has the host's side open for as long as the job lives."""
@@ -60,14 +71,14 @@ class TerminalInput(Input):
 
     def resize(self, size: TerminalSize) -> None:
         """Change its size; the foreground process group gets SIGWINCH.  Raises `SupervisorError`."""
-        if self._writing is not None:
-            try:
-                termios.tcsetwinsize(self._writing, (size.rows, size.cols))
-            except termios.error:  # it was hung up
-                pass
-            else:
-                return
-        raise SupervisorError(ErrorCode.PTY_UNAVAILABLE, "the process has ended, and its terminal with it")
+        if self._writing is None:
+            raise SupervisorError(ErrorCode.PTY_UNAVAILABLE, "the process has ended, and its terminal with it")
+        try:
+            termios.tcsetwinsize(self._writing, (size.rows, size.cols))
+        except termios.error as error:
+            raise SupervisorError(
+                ErrorCode.PTY_UNAVAILABLE, f"its terminal takes no size now ({error.args[-1]}); try again, or stop it"
+            ) from None
 
     def _check(self, data: bytes) -> None:
         if self._lengths(data)[0] > MAX_LINE_BYTES:
@@ -79,6 +90,8 @@ class TerminalInput(Input):
 
     def _accept(self, data: bytes) -> None:
         _, self._line = self._lengths(data)
+        if not self._pending:
+            self._tries = _TRIES
         super()._accept(data)
 
     def _lengths(self, data: bytes) -> tuple[int, int]:
@@ -107,6 +120,28 @@ class TerminalInput(Input):
         poll = select.poll()
         poll.register(self._writing, 0)  # a hang-up is always told: nobody has the other side open
         return bool(poll.poll(0))
+
+    def _on_refused(self) -> None:
+        self._unwatch()
+        if self._tries == 0:
+            self._close(LEFT)
+        elif self._timer is None:
+            self._tries -= 1
+            self._timer = self._timers.call_after(_TRY_SECONDS, self._try_again)
+
+    def _try_again(self) -> None:
+        self._timer = None
+        self._on_room()
+
+    def _watch(self) -> None:
+        self._tries = _TRIES  # somebody has it open
+        super()._watch()
+
+    def _close(self, why: str) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        super()._close(why)
 
     def _end_of_file(self) -> bytes:
         mode = self._mode()
@@ -144,7 +179,7 @@ def _enabled(character: bytes) -> bytes | None:
     return None if character in _DISABLED else character
 
 
-def open_terminal(reactor: Reactor, size: TerminalSize, limit: int) -> TerminalInput:
+def open_terminal(reactor: Reactor, timers: Timers, size: TerminalSize, limit: int) -> TerminalInput:
     """A terminal of that size.  Raises `SupervisorError` (pty_unavailable): the system has none."""
     try:
         master, slave = os.openpty()
@@ -152,7 +187,7 @@ def open_terminal(reactor: Reactor, size: TerminalSize, limit: int) -> TerminalI
             path = os.ttyname(slave)
             termios.tcsetwinsize(master, (size.rows, size.cols))
             os.set_blocking(master, False)
-            return TerminalInput(reactor, master, path, limit)
+            return TerminalInput(reactor, timers, master, path, limit)
         except BaseException:
             os.close(master)
             raise

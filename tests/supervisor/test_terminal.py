@@ -15,10 +15,10 @@ from pathlib import Path
 import anyio
 import pytest
 import supervising as support
-from shim_ground import all_gone, pids_of, shim_of
+from shim_ground import all_gone, pids_of, shim_of, stopped, zygote_of
 from supervising import OWNER, output_of, supervising, told, until, wait_for_output
 
-from lastword.notifier import ProcessState
+from lastword.notifier import ProcessState, SystemClock
 from lastword.supervisor import (
     Containment,
     ErrorCode,
@@ -35,6 +35,7 @@ from lastword.supervisor import (
     TerminalSize,
 )
 from lastword.supervisor._reactor import Reactor
+from lastword.supervisor._timers import Timers
 from lastword.supervisor.launch import _job_spec, open_terminal
 from lastword.supervisor.shim import _terminal
 from lastword.supervisor.shim._ring import RingWriter
@@ -299,19 +300,76 @@ async def test_the_end_after_a_raw_mode() -> None:
         assert (await output_of(process)).split() == [b"up", b"ablines", b"0000000", b"end"]
 
 
-def test_typing_where_nobody_has_it_open() -> None:
-    """The system would say for ever that there is something to see; so it is closed, once there is no room."""
-    reactor = Reactor()
-    typed = open_terminal(reactor, TerminalSize(), 1_000_000)
-    with pytest.raises(StdinClosedError, match="nobody is left"):
-        for _ in range(100):
-            typed.send(b"x" * 4000 + b"\n")
+async def test_typing_where_nobody_has_it_open() -> None:
+    """The system would say for ever that there is something to see; so it is closed for input, after a while."""
+    reactor, timers = Reactor(), Timers(SystemClock())
+    typed = open_terminal(reactor, timers, TerminalSize(), 1_000_000)
+    for _ in range(100):
+        typed.send(b"x" * 4000 + b"\n")
+    assert not reactor._selector.get_map()  # pyright: ignore[reportPrivateUsage]
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(timers.run)
+        with anyio.fail_after(30), pytest.raises(StdinClosedError, match="nobody is left"):
+            while True:
+                typed.send(b"")
+                await anyio.sleep(0.01)
+        tasks.cancel_scope.cancel()
     assert not reactor._selector.get_map()  # pyright: ignore[reportPrivateUsage]
     typed.resize(TerminalSize(rows=1, cols=1))
     typed.close()
     with pytest.raises(SupervisorError, match="ended"):
         typed.resize(TerminalSize(rows=1, cols=1))
     reactor.close()
+
+
+async def test_who_closes_it_while_something_waits_and_opens_it_again() -> None:
+    """The queue does not ask meanwhile: it would be told for ever that there is something to see."""
+    reactor, timers = Reactor(), Timers(SystemClock())
+    typed = open_terminal(reactor, timers, TerminalSize(), 1_000_000)
+    watched = reactor._selector.get_map()  # pyright: ignore[reportPrivateUsage]
+    job = os.open(typed.path, os.O_RDWR | os.O_NOCTTY)
+    tty.setraw(job)
+    typed.send(b"x" * 60_000)
+    assert watched
+    os.close(job)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(timers.run)
+        tasks.start_soon(reactor.run)
+        await until(lambda: not watched)
+        job = os.open(typed.path, os.O_RDWR | os.O_NOCTTY)
+        left = 60_000
+        with anyio.fail_after(30):
+            while left:
+                await anyio.wait_readable(job)
+                left -= len(os.read(job, 4096))
+        tasks.cancel_scope.cancel()
+    assert not watched
+    os.close(job)
+    typed.close()
+    reactor.close()
+
+
+async def test_typing_while_nobody_has_it_open_for_a_moment(tmp_path: Path, each_contained_tier: Containment) -> None:
+    """A job has closed it, and its keeper has not opened it yet: what is typed is read later, all of it."""
+    gate, closed, again = tmp_path / "gate", tmp_path / "closed", tmp_path / "again"
+    os.mkfifo(gate)
+    os.mkfifo(again)
+    script = (
+        f"stty raw -echo; echo $$; read x <{gate}; exec <&- >&- 2>&-; : >{closed}; read x <{again}; "
+        f"exec </dev/tty >/dev/tty; head -c 60000 | wc -c"
+    )
+    async with supervising() as supervisor:
+        process = await supervisor.start(script, owner=OWNER, pty=True)
+        (leader,) = await pids_of(process)
+        shim = shim_of(leader)
+        with stopped(zygote_of(shim)), stopped(shim):
+            os.close(os.open(gate, os.O_WRONLY))
+            await until(closed.exists)
+            await process.send_input(b"x" * 60_000)
+            await process.resize(5, 5)
+        os.close(os.open(again, os.O_WRONLY))
+        await wait_for_output(process, b"60000")
+        assert (await process.wait()).exit_code == 0
 
 
 async def test_a_terminal_without_an_end_of_file_has_none() -> None:
