@@ -44,7 +44,7 @@ _TRIES: Final = 8
 class _Piece:
     """The bytes of [start, end), all or those of one stream; `oldest`: the lowest switch that says so.
 
-    `last`: where what could be told ended then.
+    `last`: where what could be told ended then.  `cut`: where the file ended, though it should have had more.
     """
 
     start: int
@@ -53,6 +53,7 @@ class _Piece:
     data: bytes = b""
     oldest: int | None = None
     selected: Selection | None = None
+    cut: int | None = None
 
     def without_tail(self) -> _Piece:
         """Ending before the beginning of a character that is at its end, unless that is all there is."""
@@ -146,7 +147,8 @@ class _Reader:
         last = _end(header, state, self.stream)
         if self.stream is None:
             end = min(last, start + self.max_bytes)
-            return _Piece(start, end, last, _copy(self.descriptor, header, start, end - start))
+            data, cut = _copy(self.descriptor, header, start, end)
+            return _Piece(start, end, last, data, cut=cut)
         if not header.split:
             raise _damaged()
         left = header.switches - header.first_switch
@@ -154,17 +156,20 @@ class _Reader:
             return _Piece(last, last, last)
         lowest = header.switches - max(1, left >> attempt)
         found = select(Index(self.descriptor, header), lowest, start, last, self.stream, self.max_bytes)
-        pieces = [
-            _copy(self.descriptor, header, first, last - first)[at - first : upto - first]
-            for first, last, parts in found.together()
-            for at, upto in parts
-        ]
-        return _Piece(found.start, found.end, last, b"".join(pieces), lowest, found)
+        copies = [(first, *_copy(self.descriptor, header, first, end), parts) for first, end, parts in found.together()]
+        data = b"".join(data[at - first : upto - first] for first, data, _, parts in copies for at, upto in parts)
+        cut = next((cut for _, _, cut, _ in copies if cut is not None), None)
+        return _Piece(found.start, found.end, last, data, lowest, found, cut)
 
     def check(self, piece: _Piece) -> None:
-        """Raise `SupervisorError` (spool_corrupt) where it comes from an index that is none."""
+        """Raise `SupervisorError` (spool_corrupt) where it comes from an index that is none, or was cut short.
+
+        Only for who was not overtaken: an index that is being overwritten leads anywhere.
+        """
         if piece.selected is not None and not piece.selected.sound:
             raise _damaged()
+        if piece.cut is not None:
+            raise SupervisorError(ErrorCode.SPOOL_CORRUPT, f"the kept output was cut short at {piece.cut}")
 
     def chase(self, header: RingHeader, state: SpoolState, start: int) -> tuple[SpoolState, _Piece]:
         """What is at `start`, or further on where the writer has overtaken this reader; no data where it always has."""
@@ -220,12 +225,11 @@ def _damaged() -> SupervisorError:
     )
 
 
-def _copy(descriptor: int, header: RingHeader, start: int, size: int) -> bytes:
-    at = start % header.capacity
+def _copy(descriptor: int, header: RingHeader, start: int, end: int) -> tuple[bytes, int | None]:
+    """What is kept of [start, end), and where the file ended before that, if it did."""
+    at, size = start % header.capacity, end - start
     first = min(size, header.capacity - at)
     data = os.pread(descriptor, first, header.data_at + at)
     if len(data) == first < size:
         data += os.pread(descriptor, size - first, header.data_at)
-    if len(data) < size:
-        raise SupervisorError(ErrorCode.SPOOL_CORRUPT, f"the kept output was cut short at {start + len(data)}")
-    return data
+    return data, None if len(data) == size else start + len(data)

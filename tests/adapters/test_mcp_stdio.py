@@ -174,12 +174,13 @@ async def test_where_nobody_reads_any_more_it_ends_though_its_stdin_is_open(
     tmp_path: Path, other_backend: str, mark: str
 ) -> None:
     own = shlex.join(server_command(other_backend, "--state", tmp_path / "state"))
-    script = f"{{ {own}; echo $? > code; }} | head -n 2 > heard"  # two answers are read, and no more
+    # Two answers are read, and no more.
+    script = f"{{ {own}; echo $? > code; }} | {{ head -n 2 > heard; exec <&-; : > left; }}"
     async with raw(tmp_path, other_backend, command=["/bin/sh", "-c", script]) as server:
         await server.say_hello()
         job = {"command": f"exec {sleeper(mark)}", "background": True}
         await server.send(request(1, "tools/call", name="Bash", arguments=job))
-        await until(lambda: bool(running(mark)))
+        await until(lambda: bool(running(mark)) and (tmp_path / "left").exists())
         await server.send(request(2, "ping"))
         assert await server.process.wait() == 0
     assert (tmp_path / "code").read_text() == "0\n"

@@ -39,7 +39,14 @@ S, R = ProcessState, TerminalReason
 async def _nobody(family: Iterable[psutil.Process], mark: str) -> None:
     """Until nobody of the host's family, its helpers included, nor anybody marked, is alive."""
     await gone(mark)
-    await until(lambda: not [one for one in family if one.is_running() and one.status() != psutil.STATUS_ZOMBIE])
+    await until(lambda: not any(map(_lives, family)))
+
+
+def _lives(one: psutil.Process) -> bool:
+    try:
+        return one.is_running() and one.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:  # it has gone between the two
+        return False
 
 
 def _handles(it: Host, last: str) -> set[str]:

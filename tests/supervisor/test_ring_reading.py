@@ -97,6 +97,8 @@ def meet(
 
 
 @settings(max_examples=EXAMPLES)
+# An index that is overwritten leads to where the file has not come yet.
+@example(limit=1, segment=1, before=1, between=[24, 112], cursor=0, most=2, kept=False, stream=1, block=8, room=10)
 @meetings
 def test_one_who_is_overtaken_reads_nothing_wrong(
     limit: int,

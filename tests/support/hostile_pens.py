@@ -81,9 +81,10 @@ class Seen:
 def look(pid: int) -> Seen | None:
     """What `pid` is now; None where it has gone, or is a zombie through and through."""
     try:
+        # In this order: whoever has no command line any more is seen to be on its way out.
+        words = (PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
         before, _, after = (PROC / str(pid) / "stat").read_text().rpartition(") ")
         facts = after.split()
-        words = (PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
     except OSError:
         return None
     state = facts[0]
