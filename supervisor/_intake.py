@@ -5,9 +5,8 @@ So a system that cannot give it leaves no record behind, and never another thing
 
 from __future__ import annotations
 
-import errno
-
 from ._command import Order
+from ._errno import errno_name
 from ._errors import ErrorCode, SupervisorError
 from ._works import Works
 from .launch import Input, open_pipe, open_terminal
@@ -26,7 +25,7 @@ def open_input(works: Works, order: Order) -> Input | None:
     try:
         return open_pipe(works.reactor, limit)
     except OSError as error:
-        code = errno.errorcode.get(error.errno or 0, "no error number")
+        code = errno_name(error.errno)
         raise SupervisorError(
             ErrorCode.PROCESS_SETUP_FAILED,
             f"the system has no descriptor left for its input ({code}); try again when others have ended",

@@ -27,6 +27,7 @@ from typing import Final, final
 
 import attrs
 
+from .._errno import errno_name
 from ._lack import Lack, LackCode
 
 # What systemd sets on the group of a unit with Delegate=: the first for everybody to read, the second for root.
@@ -208,5 +209,7 @@ def _lack_of(error: OSError) -> Lack:
         )
     if error.errno == errno.EAGAIN:
         return Lack(LackCode.CGROUP_LIMIT, "the limit of control groups below this one is reached")
-    name = errno.errorcode.get(error.errno or 0, "unknown error")
-    return Lack(LackCode.CGROUP_REFUSED, f"the system refused to make a control group below this one ({name})")
+    return Lack(
+        LackCode.CGROUP_REFUSED,
+        f"the system refused to make a control group below this one ({errno_name(error.errno)})",
+    )

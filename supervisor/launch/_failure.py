@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from .._errno import errno_name
 from .._errors import SpawnFailureKind
 from ..shim import _exec
 from ._launcher import LaunchFailedError, LaunchSpec
@@ -80,8 +81,7 @@ def keeper_failure(number: int | None) -> LaunchFailedError:
 
 
 def _failure(kind: SpawnFailureKind, number: int | None, message: str | None = None) -> LaunchFailedError:
-    name = "no error number" if number is None else errno.errorcode.get(number, "unknown error")
-    return LaunchFailedError(kind, number, f"{message or _MESSAGES[kind]} ({name})")
+    return LaunchFailedError(kind, number, f"{message or _MESSAGES[kind]} ({errno_name(number)})")
 
 
 def _kind(number: int | None, *, found: bool) -> SpawnFailureKind:

@@ -16,24 +16,16 @@ from __future__ import annotations
 import marshal
 import os
 import subprocess
-import sys
-from pathlib import Path
 from typing import Final
 
 import anyio
 
 from ..shim._exec import BEGUN, Failure, Spec
 from ._failure import keeper_failure, setup_failure
+from ._interpreter import bootstrap, interpreter_command, interpreter_environment
 from ._stdin import open_stdin
 
-# Isolated, without site, as the zygote is.
-_BOOTSTRAP: Final = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from shim._exec import become_told; "
-    "del sys.path[0]; become_told(int(sys.argv[2]))"
-)
-_ROOM: Final = str(Path(__file__).parents[1])
-
-_KEPT_VARIABLES: Final = ("LD_LIBRARY_PATH",)
+_BOOTSTRAP: Final = bootstrap("_exec", "become_told")
 
 
 def spawn_interpreter(spec: Spec) -> tuple[int, int]:
@@ -43,11 +35,11 @@ def spawn_interpreter(spec: Spec) -> tuple[int, int]:
         stdin = open_stdin(marshal.dumps(spec.values()))
         try:
             popen = subprocess.Popen(  # noqa: S603 -- our own interpreter and our own code
-                [sys.executable or "", "-I", "-S", "-c", _BOOTSTRAP, _ROOM, str(telling)],
+                interpreter_command(_BOOTSTRAP, telling),
                 stdin=stdin,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
+                env=interpreter_environment(),
                 pass_fds=[telling],
                 start_new_session=True,
             )

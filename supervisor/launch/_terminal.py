@@ -19,7 +19,6 @@ Rules
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import select
@@ -27,6 +26,7 @@ import sys
 import termios
 from typing import Any, Final, final
 
+from .._errno import errno_name
 from .._errors import ErrorCode, SupervisorError
 from .._limits import TerminalSize
 from .._reactor import Reactor
@@ -194,7 +194,7 @@ def open_terminal(reactor: Reactor, timers: Timers, size: TerminalSize, limit: i
         finally:
             os.close(slave)  # the job's own is to be the only one: its end is the end of output
     except (OSError, termios.error) as error:
-        code = errno.errorcode.get(error.args[0] if error.args else 0, "no error number")
+        code = errno_name(error.args[0] if error.args else None)
         raise SupervisorError(
             ErrorCode.PTY_UNAVAILABLE,
             f"the system has no terminal for it now ({code}); try again when others have ended, or leave pty out to "

@@ -17,9 +17,7 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Final, final
 
 import anyio
@@ -27,21 +25,14 @@ import anyio
 from .._reactor import Reactor
 from ..shim import _messages as messages
 from ..shim import _proc
+from ._interpreter import bootstrap, interpreter_command, interpreter_environment
 
 logger = logging.getLogger(__name__)
 
-# Isolated, without site: the room of the shims is the only thing that it imports beside the standard library.
-_BOOTSTRAP: Final = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from shim._zygote import main; "
-    "del sys.path[0]; main(int(sys.argv[2]), int(sys.argv[3]))"
-)
-_ROOM: Final = str(Path(__file__).parents[1])
+_BOOTSTRAP: Final = bootstrap("_zygote", "main")
 
 # Of a shim, in /proc/<pid>/stat.
 _SHIM_NAME: Final = b"lastword-shim"
-
-# Where the interpreter itself may need it to find its own library.
-_KEPT_VARIABLES: Final = ("LD_LIBRARY_PATH",)
 
 
 @final
@@ -209,12 +200,12 @@ def _start() -> tuple[socket.socket, int]:
         passed.append(_above_stdio(theirs.fileno()))
         passed.append(_own_pidfd())
         popen = subprocess.Popen(  # noqa: S603 -- our own interpreter and our own code
-            [sys.executable or "", "-I", "-S", "-c", _BOOTSTRAP, _ROOM, *map(str, passed)],
+            interpreter_command(_BOOTSTRAP, *passed),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd="/",  # and so do all shims work there: no folder is kept from being unmounted
-            env={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
+            env=interpreter_environment(),
             pass_fds=passed,
             start_new_session=True,
         )

@@ -19,7 +19,6 @@ Rules
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 from collections.abc import Generator
 from pathlib import Path
@@ -27,6 +26,7 @@ from typing import Final
 
 import attrs
 
+from .._errno import errno_name
 from .._errors import ErrorCode, SupervisorError
 from ..shim._header import HEADER_BYTES, RingHeader, parse_header
 from ._chunk import OutputChunk, SpoolState, incomplete_tail
@@ -202,7 +202,7 @@ def _opened(path: Path) -> Generator[int | None]:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
         yield descriptor
     except OSError as error:
-        code = errno.errorcode.get(error.errno or 0, "EIO")
+        code = errno_name(error.errno)
         raise SupervisorError(
             ErrorCode.SPOOL_CORRUPT, f"the kept output cannot be read ({code}); the process itself is not affected"
         ) from None  # the original names a host path

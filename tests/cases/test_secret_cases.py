@@ -17,7 +17,7 @@ import lastword
 from lastword.notifier import ProcessState
 from lastword.session import LoopScope
 from lastword.supervisor import Containment, InvalidCommandError, SpawnFailedError, StdinClosedError, StopMode
-from lastword.supervisor.launch import _zygote  # pyright: ignore[reportPrivateUsage] -- where it runs its helpers
+from lastword.supervisor.launch import _interpreter  # pyright: ignore[reportPrivateUsage] -- where it runs its helpers
 from lastword.supervisor.shim._header import HEADER_BYTES
 
 S = ProcessState
@@ -103,10 +103,10 @@ async def test_c95_a_keeper_that_fails_shows_no_secret(
 ) -> None:
     """Its own fault, with a value of the job's in it: the log says where it was, and nothing of the job."""
     room = tmp_path / "room"
-    shutil.copytree(Path(_zygote.__file__).parents[1] / "shim", room / "shim")
+    shutil.copytree(Path(_interpreter.__file__).parents[1] / "shim", room / "shim")
     with (room / "shim" / "_ring.py").open("a") as file:
         file.write("\n\ndef _fails(self, data):\n    raise ValueError(bytes(data))\n\n\nRingWriter.append = _fails\n")
-    monkeypatch.setattr(_zygote, "_ROOM", str(room))
+    monkeypatch.setattr(_interpreter, "_ROOM", str(room))
     async with supervising() as supervisor:
         process = await supervisor.start(f": {ARGUMENT}; echo {OUTPUT}; sleep 60", owner=OWNER)
         outcome = await process.wait()

@@ -332,17 +332,17 @@ async def test_who_closes_it_while_something_waits_and_opens_it_again() -> None:
     typed.send(b"x" * 60_000)
     assert watched
     os.close(job)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(timers.run)
-        tasks.start_soon(reactor.run)
-        await until(lambda: not watched)
-        job = os.open(typed.path, os.O_RDWR | os.O_NOCTTY)
-        left = 60_000
-        with anyio.fail_after(30):
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(timers.run)
+            tasks.start_soon(reactor.run)
+            await until(lambda: not watched)
+            job = os.open(typed.path, os.O_RDWR | os.O_NOCTTY)
+            left = 60_000
             while left:
                 await anyio.wait_readable(job)
                 left -= len(os.read(job, 4096))
-        tasks.cancel_scope.cancel()
+            tasks.cancel_scope.cancel()
     assert not watched
     os.close(job)
     typed.close()

@@ -29,7 +29,7 @@ from supervising import OWNER, nothing_left, output_of, supervising, until
 
 from lastword.notifier import ProcessState
 from lastword.supervisor import Limits, Process, SpawnFailedError, StopMode, Supervisor
-from lastword.supervisor.launch import _zygote
+from lastword.supervisor.launch import _interpreter, _zygote
 from lastword.supervisor.shim import _proc
 
 pytestmark = pytest.mark.usefixtures("each_contained_tier")
@@ -434,7 +434,7 @@ async def test_one_whose_library_is_gone_is_told(monkeypatch: pytest.MonkeyPatch
     """Python it is, and it cannot find what it is to run."""
     async with supervising() as supervisor:
         with monkeypatch.context() as patch:
-            patch.setattr(_zygote, "_ROOM", "/nowhere")
+            patch.setattr(_interpreter, "_ROOM", "/nowhere")
             with pytest.raises(SpawnFailedError, match=r"sys\.executable"):
                 await supervisor.start("true", owner=OWNER)
         await _starts(supervisor)
