@@ -160,9 +160,9 @@ def test_survivors_are_kept_for_as_long_as_their_job_is(ground: Ground) -> None:
 
 
 def test_a_server_that_is_idle_ends_and_its_jobs_are_no_idleness(ground: Ground) -> None:
-    with ground.start("serve", "--idle", "0.7") as server:
+    with ground.start("serve", "--idle", "2") as server:
         assert b"ready" in lines(server.stderr).readline()
-        ground.out("run", "-d", "--", "sleep", "1.6")
+        ground.out("run", "-d", "--", "sleep", "2.5")
         assert server.wait(HANG_SECONDS) == 0
         assert lines(server.stderr).read() == b""
     assert [(job["state"], job["exit_code"]) for job in ground.objects("ps", "-a")] == [("exited", 0)]
