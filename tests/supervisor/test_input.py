@@ -318,18 +318,19 @@ async def test_a_process_that_closes_its_input_while_some_of_it_waits(gate: Path
         assert len(watched) == 3  # the zygote's socket and its pidfd, and the shim's socket
 
 
-async def test_a_process_that_has_ended(each_tier: Containment) -> None:
+async def test_a_process_that_has_ended(gate: Path, each_tier: Containment) -> None:
     """By itself, by a stop, while something waits: closed, and the outcome is its own."""
     async with supervising() as supervisor:
         process = await supervisor.start("exit 3", owner=OWNER, stdin="pipe")
         assert (await process.wait()).exit_code == 3
         assert "ended" in await closed(process)
-        process = await supervisor.start("head -c 1; exit 4", owner=OWNER, stdin="pipe")
+        process = await supervisor.start(f"cat <{gate}; echo over; exit 4", owner=OWNER, stdin="pipe")
         await process.send_input(b"x" * 500_000)
+        opened(gate)
         outcome = await process.wait()
         assert (outcome.state, outcome.exit_code) == (S.EXITED, 4)
         assert "ended" in await closed(process)
-        assert await output_of(process) == b"x"
+        assert await output_of(process) == b"over\n"
 
 
 async def test_one_that_was_restored_takes_no_input(tmp_path: Path) -> None:
