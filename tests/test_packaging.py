@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -67,6 +68,25 @@ def test_the_editable_links_are_the_wheel_list() -> None:
 def test_no_requirement_file_names_a_registry_host() -> None:
     for path in (ROOT / "requirements").iterdir():
         assert "://" not in path.read_text(), path.name
+
+
+EVERY_MODULE = """
+import importlib, pkgutil, lastword
+for module in pkgutil.walk_packages(lastword.__path__, "lastword."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+        print(module.name)
+"""
+
+
+def test_every_module_is_there_and_can_be_imported() -> None:
+    """A part that the wheel lacks would fail for its users alone."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", EVERY_MODULE], capture_output=True, text=True, timeout=100, check=True
+    )
+    assert {
+        f"lastword.{name}" for name in ("session", "adapters.cli", "adapters.mcp", "supervisor.shim._zygote")
+    } <= set(done.stdout.split())
 
 
 def test_every_library_file_is_loaded_under_one_name() -> None:

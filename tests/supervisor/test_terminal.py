@@ -496,7 +496,8 @@ signal.signal(signal.SIGHUP, signal.SIG_IGN)
 try:
     fcntl.ioctl(0, termios.TIOCNOTTY)
     print("up", flush=True)
-    time.sleep(60)
+    while True:
+        time.sleep(0.01)  # a signal before the call is only noted by the interpreter, and ends no long sleep
 except KeyboardInterrupt:
     raise SystemExit(7)
 """
