@@ -41,8 +41,7 @@ docs: .venv/.installed
 # The long crash, fault and load suites; their figures are printed.  CI=true: a tool that is missing fails, and skips
 # nothing.
 prove: .venv/.installed
-	CI=true $(PY) -m pytest -m prove -s
-	$(MAKE) bridges
+	failed=0; CI=true $(PY) -m pytest -m prove -s || failed=1; $(MAKE) bridges || failed=1; exit $$failed
 
 # The bridges to agent SDKs, each against the real one in an environment of its own.
 BRIDGES := anthropic langchain openai-agents pydantic-ai
