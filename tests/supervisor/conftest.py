@@ -1,10 +1,13 @@
-"""What every test here relies on: a tier, and where shims can be held.
+"""What every test here relies on: a tier, a gate, and where shims can be held.
 
 Modules that say `pytestmark = pytest.mark.usefixtures("each_tier")` run once for each way of holding processes, and
 with "each_contained_tier" once for each that has shims.
 """
 
 from __future__ import annotations
+
+import os
+from pathlib import Path
 
 import pytest
 import supervising
@@ -29,6 +32,14 @@ def each_contained_tier(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
     containment: Containment = request.param
     monkeypatch.setattr(supervising, "tier", containment)
     return containment
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Path:
+    """A FIFO, for a process that must wait until the test opens the other end."""
+    path = tmp_path / "gate"
+    os.mkfifo(path)
+    return path
 
 
 @pytest.fixture
