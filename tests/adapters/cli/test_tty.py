@@ -10,16 +10,22 @@ from pathlib import Path
 import pytest
 from cli_ground import COMMAND, Ground, OnTerminal, gone
 
-# A program that says its terminal's size at the start and at every change, and is interrupted by a key.
+# A program that says its terminal's size at the start and at every change, and is interrupted by a key.  It never waits
+# for long in one call: a signal that comes just before the call is only noted by Python, and would wake nobody.
 SIZES = """
-import os, signal, sys
-def say(*_): print("size", *os.get_terminal_size(0), flush=True)
+import os, select, signal, sys
+def tell(*words): os.write(1, (" ".join(map(str, words)) + "\\n").encode())
+def say(*_): tell("size", *os.get_terminal_size(0))
 signal.signal(signal.SIGWINCH, say)
 say()
 try:
-    for line in sys.stdin: print("got", line.strip(), flush=True)
-    print("end", flush=True)
-except KeyboardInterrupt: print("interrupted", flush=True)
+    while True:
+        if select.select([0], [], [], 0.02)[0]:
+            line = os.read(0, 4096).decode()
+            if not line: break
+            tell("got", line.strip())
+    tell("end")
+except KeyboardInterrupt: tell("interrupted")
 sys.exit(7)
 """
 
