@@ -14,9 +14,9 @@ def heard(numbers: Iterable[int]) -> list[signal.Signals]:
     return [signal.Signals(number) for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
 
 
-def signal_name(number: int) -> str | None:
-    """`SIGTERM`; None for one that this system does not know."""
+def signal_name(number: int) -> str:
+    """`SIGTERM`; `signal 40` for one that has no name here."""
     try:
         return signal.Signals(number).name
     except ValueError:
-        return None
+        return f"signal {number}"

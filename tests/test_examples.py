@@ -54,7 +54,7 @@ def test_an_agent_with_tools_is_told_once_and_its_transcript_says_so(tmp_path: P
     printed = run_python(str(EXAMPLES / "agent_tools.py"), str(tmp_path / "state"), cwd=tmp_path).splitlines()
     assert printed[0] == "tool (running)"
     assert set(printed[1:-2]) == {"tool read some code"}
-    assert re.fullmatch(r"notice Process [\w-]{22} has ended: exited, exit code 3\.", printed[-2])
+    assert re.fullmatch(r"notice Process [\w-]{22} has ended: exited 3\.", printed[-2])
     assert printed[-1] == "tool 2 errors"
     assert run_python(str(EXAMPLES / "agent_tools.py"), str(tmp_path / "state"), cwd=tmp_path) == ""
 

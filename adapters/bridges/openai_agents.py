@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from signal import Signals
 from typing import Any
 
+from .._ending import Ending, spawn_status
 from ..tools import MAX_WAIT_MS, ToolSpec
 from ._sdk import as_json, parsed, sdk, spec_of
 
@@ -53,7 +54,7 @@ async def _run(agents: Any, bash: ToolSpec, command: str, timeout_ms: int | None
     budget = {} if timeout_ms is None else {"yield_time_ms": min(max(timeout_ms, 0), MAX_WAIT_MS)}
     result = await bash.handler({"command": command, **budget})
     running = result.get("status") == "running"
-    outcome = {"type": "timeout"} if running else {"type": "exit", "exit_code": exit_code_of(result)}
+    outcome = {"type": "timeout"} if running else {"type": "exit", "exit_code": status_of(result)}
     said = result.get("message", "")
     if running:
         said = f"it goes on in the background as process {result['process_id']}"
@@ -62,12 +63,14 @@ async def _run(agents: Any, bash: ToolSpec, command: str, timeout_ms: int | None
     )
 
 
-def exit_code_of(result: dict[str, Any]) -> int:
-    """A number, which this SDK must have: the exit code, what a shell shows of a signal, or 1 where it never ran."""
+def status_of(result: dict[str, Any]) -> int:
+    """A number, which this SDK must have: what a shell would make of it, or of a command that never ran."""
     code: int | None = result.get("exit_code")
-    if code is not None:
-        return code
-    return 128 + Signals[result["signal"]] if result.get("signal") in Signals.__members__ else 1
+    if "error" in result or code is None:
+        number = Signals.__members__.get(result.get("signal", ""))
+        ending = Ending(state=result.get("status", ""), shell_code=None if number is None else 128 + number)
+        return spawn_status(result["kind"]) if "kind" in result else ending.status
+    return code
 
 
 def _invoke(spec: ToolSpec) -> Callable[[Any, str], Awaitable[str]]:

@@ -10,7 +10,6 @@ from ._state import state_of
 
 def complete_job(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Those that begin so; what each is, beside it."""
-    from ._format import how
     from ._look import jobs_of, look
 
     try:
@@ -19,7 +18,7 @@ def complete_job(ctx: click.Context, _: click.Parameter, incomplete: str) -> lis
         return []
     offered = [(word, job) for job in reversed(jobs) for word in (job.name, job.handle) if word]
     return [
-        CompletionItem(word, help=f"{job.name or job.program}, {how(job)}")
+        CompletionItem(word, help=f"{job.name or job.program}, {job.how}")
         for word, job in offered
         if word.startswith(incomplete)
     ]

@@ -6,12 +6,10 @@ import errno
 from typing import Final, final
 
 from .._causes import root_of
+from .._ending import OURS as OURS
 
 NOT_DONE: Final = 1
 """What was asked for could not be done."""
-
-OURS: Final = 125
-"""`run`: the fault is ours or the job is lost, and nothing is known of its exit code; as env and timeout say it."""
 
 
 @final

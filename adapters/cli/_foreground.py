@@ -22,9 +22,9 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ...notifier import LastwordError
+from .._ending import Ending
 from .._signals import heard
 from ._errors import OURS, CommandFailedError, StdoutClosedError
-from ._exit import Ending, exit_code_of
 from ._input import pump_input
 from ._job import Job, Mode, Stream
 from ._job_start import start_job
@@ -152,7 +152,7 @@ class _Foreground:
         if self._stdout_closed and not self._heard:
             raise StdoutClosedError
         assert self._ending is not None  # noqa: S101 -- it was waited for
-        return exit_code_of(self._ending)
+        return self._ending.status
 
     async def _settle(self, job: Job) -> None:
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from .._signals import signal_name
 from ._job_info import JobInfo
 
 # Enough to tell a few hundred handles apart: 6 bits each.
@@ -28,20 +27,6 @@ def size(count: int) -> str:
             return f"{value:.0f} {unit}" if unit == "B" or value >= 10 else f"{value:.1f} {unit}"
         value /= 1024
     raise AssertionError
-
-
-def how(job: JobInfo) -> str:
-    """Its state in words: `running`, `exited 0`, `exited by SIGKILL`, `timed out`, `failed (spawn_failed:...)`."""
-    words = job.state.replace("_", " ")
-    if job.state == "exited":
-        if job.signal is None:
-            return f"exited {job.exit_code}"
-        return f"exited by {signal_name(job.signal) or f'signal {job.signal}'}"
-    if job.reason in {"runner_shutdown", "output_limit"}:
-        words = f"{words} ({job.reason.replace('_', ' ')})"
-    elif job.diagnostic:
-        words = f"{words} ({job.diagnostic})"
-    return words
 
 
 def lasted(job: JobInfo, now: datetime) -> str:

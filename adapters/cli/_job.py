@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, Protocol, TypeAlias
 
-from ._exit import Ending
+from .._ending import Ending
 from ._logs import Chunk
 
 Mode: TypeAlias = Literal["interrupt", "terminate", "kill"]

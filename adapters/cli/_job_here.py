@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, final
 
 import anyio
 
+from .._ending import Ending, spawn_status
 from ._errors import OURS, CommandFailedError
-from ._exit import Ending, spawn_code
 from ._job import Mode, Size, Stream
 from ._logs import READ_BYTES, Chunk
 from ._order import Order
@@ -50,7 +50,7 @@ async def start_here(state: Path, order: Order, *, size: Size | None, split: boo
         except SpawnFailedError as error:
             # It has a last word, too; and who reads this line has been told.
             await runtime.session.acknowledge(runtime.supervisor.get(error.handle, runtime.loop).command_id)
-            raise CommandFailedError(error.message, spawn_code(error.kind)) from None
+            raise CommandFailedError(error.message, spawn_status(error.kind)) from None
         yield JobHere(runtime, process)
 
 
@@ -106,7 +106,7 @@ class JobHere:
             outcome = await self._process.wait()
         except LastwordError as error:
             raise CommandFailedError(str(error), OURS) from None
-        return Ending(state=outcome.state.name.lower(), shell_code=outcome.shell_code, diagnostic=outcome.diagnostic)
+        return Ending.of_outcome(outcome)
 
     async def settle(self) -> None:
         """See `Job.settle`."""

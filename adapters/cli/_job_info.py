@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import attrs
 
-from ._exit import Ending
+from .._ending import Ending
 
 if TYPE_CHECKING:
     from ...supervisor import ProcessView
@@ -78,8 +78,20 @@ class JobInfo:
 
     @property
     def ending(self) -> Ending:
-        """What its exit code is made of."""
-        return Ending(state=self.state, shell_code=self.shell_code, diagnostic=self.diagnostic)
+        """How it ended; of one that has not, its state alone."""
+        return Ending(
+            state=self.state,
+            reason=self.reason or "",
+            exit_code=self.exit_code,
+            signal=self.signal,
+            shell_code=self.shell_code,
+            diagnostic=self.diagnostic,
+        )
+
+    @property
+    def how(self) -> str:
+        """Its state in words, and how it ended: `running`, `exited 0`, ..."""
+        return self.ending.words
 
     def to_json(self) -> dict[str, Any]:
         """The object that `--json` prints; docs/cli.md lists the keys, and they are stable."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from ._format import SHORT_HANDLE, age, how, lasted, size
+from ._format import SHORT_HANDLE, age, lasted, size
 from ._job_info import UNSETTLED, JobInfo
 from ._print import json_option, print_json, print_rows
 from ._state import state_option
@@ -64,7 +64,7 @@ def rows_of(jobs: Sequence[JobInfo], now: datetime) -> list[tuple[str, ...]]:
             job.handle[:SHORT_HANDLE],
             job.name,
             job.program,
-            how(job),
+            job.how,
             f"{age((now - (job.started_at or job.created_at)).total_seconds())} ago",
             "" if job.state == UNSETTLED else lasted(job, now),
             size(job.total_bytes),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .._signals import signal_name
+from .._ending import Ending
 
 if TYPE_CHECKING:
     from ...notifier import Event, ProcessLifecycleMetadata
@@ -29,18 +29,7 @@ def _words(process: ProcessLifecycleMetadata) -> str:
         if process.kind == LifecycleKind.STOP_REQUESTED:
             return f"{kind} ({TerminalReason(process.reason).name.lower()})"
         return kind
-    words = ProcessState(process.state).name.lower().replace("_", " ")
-    code = process.exit_code
-    if code is not None:
-        words += (
-            f" {code}"
-            if code <= 128
-            else f" {code} ({signal_name(code - 128) or f'signal {code - 128}'}, if by a signal)"
-        )
-    if process.reason in {TerminalReason.RUNNER_SHUTDOWN, TerminalReason.OUTPUT_LIMIT}:
-        words += f" ({TerminalReason(process.reason).name.lower().replace('_', ' ')})"
-    if process.diagnostic:
-        words += f" ({process.diagnostic})"
+    words = Ending.of_event(process).words
     if process.process_started_at and process.process_finished_at:
         words += f", after {(process.process_finished_at - process.process_started_at).total_seconds():.3f} s"
     return f"{kind}: {words}"

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .._ending import TIMED_OUT
 from ._completion import complete_job
 from ._durations import duration_of
 from ._errors import CommandFailedError
-from ._exit import TIMED_OUT, exit_code_of
-from ._format import how
 from ._job_info import UNSETTLED, JobInfo
 from ._print import json_option, note, plain, print_json
 from ._state import state_option
@@ -51,7 +50,7 @@ def wait(jobs: tuple[str, ...], first: bool, timeout: float | None, as_json: boo
     if timed_out:
         note(f"{len(known) - len(ended)} of them still run")
         raise click.exceptions.Exit(TIMED_OUT)
-    raise click.exceptions.Exit(next((code for job in ended if (code := exit_code_of(job.ending))), 0))
+    raise click.exceptions.Exit(next((code for job in ended if (code := job.ending.status)), 0))
 
 
 def show_end(job: JobInfo, *, as_json: bool) -> None:
@@ -59,7 +58,7 @@ def show_end(job: JobInfo, *, as_json: bool) -> None:
     if as_json:
         print_json(job.to_json())
     else:
-        click.echo(f"{job.handle}\t{plain(job.name)}\t{how(job)}")
+        click.echo(f"{job.handle}\t{plain(job.name)}\t{job.how}")
 
 
 def _enough(jobs: Sequence[JobInfo], *, first: bool) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from ...notifier import LifecycleKind, ProcessState
+from ...notifier import LifecycleKind
+from .._ending import Ending
 from ._ledger import Row
 
 if TYPE_CHECKING:
@@ -45,14 +46,8 @@ class Show(Protocol):
 
 
 def last_word(row: Row) -> str:
-    """The last word in words: `exited 3`, `timed_out`, `failed: no such program`."""
-    word = row.last_word
-    if word is None:
-        return ""
-    text = ProcessState(word.state).name.lower()
-    if word.exit_code is not None:
-        text = f"{text} {word.exit_code}"
-    return f"{text} ({word.diagnostic})" if word.diagnostic else text
+    """The last word in words: `exited 3`, `timed out`, ..."""
+    return "" if row.last_word is None else Ending.of_event(row.last_word).words
 
 
 def _label(row: Row) -> str:

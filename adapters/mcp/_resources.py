@@ -22,8 +22,8 @@ from mcp_types import (
 )
 
 from ..._runtime import Runtime
-from ...notifier import ProcessState
 from ...supervisor import Process, SupervisorError
+from .._ending import Ending
 from ..tools import ToolSpec
 from ._push import Context, Hints
 from ._uris import OUTPUT_TEMPLATE, PROCESS_TEMPLATE, output_uri, parse_uri, process_uri
@@ -99,13 +99,11 @@ def refuse_pages(params: PaginatedRequestParams | None) -> None:
 
 
 def _resource(process: Process) -> Resource:
-    state = process.state.name.lower()
-    if process.state is ProcessState.EXITED and process.outcome is not None:
-        state += f" {process.outcome.shell_code}"
+    outcome = process.outcome
     return Resource(
         uri=process_uri(process.handle),
         name=process.name or process.handle,
-        description=state,
+        description=process.state.name.lower() if outcome is None else Ending.of_outcome(outcome).words,
         mime_type=_RECORD_TYPE,
     )
 

@@ -29,8 +29,8 @@ from mcp_types import (
 from ..._runtime import Runtime
 from ...notifier import LastwordError, ProcessCompletionNotification
 from ...supervisor import SupervisorError
+from .._ending import Ending
 from ..tools import ToolSpec
-from ..tools._result import exit_code_of
 from ._desk import NoticeDesk
 from ._push import Context
 from ._resources import refuse_pages
@@ -132,7 +132,7 @@ class Tools:
         if process.name:
             told["name"] = process.name
         if process.outcome is not None:
-            told["exit_code"] = exit_code_of(process.outcome)
+            told["exit_code"] = Ending.of_outcome(process.outcome).shown_code
             if process.outcome.diagnostic:
                 told["diagnostic"] = process.outcome.diagnostic
         return told

@@ -31,11 +31,11 @@ import anyio
 import attrs
 
 from ..._runtime import Runtime
-from ...notifier import JournalUnavailableError, ProcessCompletionNotification, ProcessState, TerminalReason
+from ...notifier import JournalUnavailableError, ProcessState
 from ...session import Loop, Notice
-from ...supervisor import ErrorCode, Outcome, Process, ProcessNotFoundError, SupervisorError
+from ...supervisor import ErrorCode, Process, ProcessNotFoundError, SupervisorError
+from .._ending import Ending
 from ._naming import Profile, name_of
-from ._result import exit_code_of
 
 
 @final
@@ -179,31 +179,17 @@ class Notices:
         try:
             process = self._runtime.supervisor.get(notification.process_handle, self._loop)
         except ProcessNotFoundError:  # evicted: the notification alone says how it ended
-            name, outcome = "", None
+            name, ending = "", Ending.of_notification(notification)
         else:
-            name, outcome = process.name and f' "{process.name}"', process.outcome
+            name = process.name and f' "{process.name}"'
+            outcome = process.outcome
+            ending = Ending.of_notification(notification) if outcome is None else Ending.of_outcome(outcome)
         again = " (You may have been told before.)" if notice.redelivered else ""
-        return f"{who}{name} has ended: {how_it_ended(notification, outcome)}.{again}"
+        return f"{who}{name} has ended: {ending.words}.{again}"
 
     def _number_of(self, cursor: str) -> int:
         life, _, number = cursor.partition("-")
         return int(number) if life == self._life and number.isdecimal() else 0
-
-
-def how_it_ended(notification: ProcessCompletionNotification, outcome: Outcome | None) -> str:
-    """The end in a few words; `outcome` where it is still known."""
-    state, reason = notification.state, notification.reason
-    if state is ProcessState.LOST_ON_RESTORE:
-        return "lost with its host, and nobody knows how"
-    words = state.name.lower().replace("_", " ")
-    if reason in _SPECIAL:
-        words += f" ({_SPECIAL[reason]})"
-    if outcome is None:
-        return words
-    if outcome.diagnostic:
-        return f"{words} ({outcome.diagnostic})"
-    code = exit_code_of(outcome)
-    return words if code is None else f"{words}, exit code {code}"
 
 
 def _capital(words: str) -> str:
@@ -213,9 +199,3 @@ def _capital(words: str) -> str:
 _Fact = tuple[str, UUID]
 _ENDED = "ended"
 _LEFT = "left"
-
-# Where the reason says more than the state.
-_SPECIAL = {
-    TerminalReason.RUNNER_SHUTDOWN: "its host was closed",
-    TerminalReason.OUTPUT_LIMIT: "it wrote more than it was allowed to",
-}

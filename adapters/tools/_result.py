@@ -12,10 +12,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, cast
 
-from ...notifier import ProcessState
 from ...notifier._lifecycle import is_handle
 from ...supervisor import ErrorCode, InvalidCommandError, Outcome, Process, SpawnFailedError, SupervisorError
 from ...supervisor.output import OutputChunk
+from .._ending import Ending
 from .._signals import signal_name
 from ._arguments import BadArgumentError
 from ._excerpt import Excerpt
@@ -38,7 +38,7 @@ def state_of(process: Process) -> Result:
     state: Result = {
         "process_id": process.handle,
         "status": process.state.name.lower(),
-        "exit_code": None if outcome is None else exit_code_of(outcome),
+        "exit_code": None if outcome is None else Ending.of_outcome(outcome).shown_code,
         "reason": None if outcome is None else outcome.reason.name.lower(),
         "started_at": _time(process.started_at),
         "finished_at": None if outcome is None else _time(outcome.finished_at),
@@ -47,11 +47,6 @@ def state_of(process: Process) -> Result:
     if process.name:
         state["name"] = process.name
     return state if outcome is None else state | _seldom(outcome)
-
-
-def exit_code_of(outcome: Outcome) -> int | None:
-    """What a shell would show of one that ended by itself; of one that was stopped the code it exited with, if any."""
-    return outcome.shell_code if outcome.state is ProcessState.EXITED else outcome.exit_code
 
 
 def output_of(chunk: OutputChunk, excerpt: Excerpt) -> Result:
@@ -123,7 +118,7 @@ def _piece(chunk: OutputChunk, excerpt: Excerpt, start: int) -> Result:
 def _seldom(outcome: Outcome) -> Result:
     answer: Result = {}
     if outcome.signal is not None:
-        answer["signal"] = signal_name(outcome.signal) or str(outcome.signal)
+        answer["signal"] = signal_name(outcome.signal)
     if outcome.survivors:
         answer["survivors"] = outcome.survivors
     if outcome.output_open:

@@ -10,7 +10,7 @@ import pytest
 
 from lastword.adapters.bridges.anthropic import anthropic_results, anthropic_tools
 from lastword.adapters.bridges.langchain import langchain_tools, notices_middleware
-from lastword.adapters.bridges.openai_agents import exit_code_of, function_tools, shell_executor
+from lastword.adapters.bridges.openai_agents import function_tools, shell_executor, status_of
 from lastword.adapters.bridges.pydantic_ai import pydantic_ai_toolset
 from lastword.adapters.tools import ToolSpec
 
@@ -74,9 +74,11 @@ async def test_anthropic_needs_no_sdk() -> None:
         ({"exit_code": 0}, 0),
         ({"exit_code": 3}, 3),
         ({"exit_code": None, "signal": "SIGTERM"}, 143),
-        ({"exit_code": None, "signal": "77"}, 1),
-        ({"error": "spawn_failed"}, 1),
+        ({"exit_code": None, "signal": "signal 77"}, 125),
+        ({"exit_code": None, "status": "timed_out", "signal": "SIGKILL"}, 124),
+        ({"error": "spawn_failed", "kind": "not_found"}, 127),
+        ({"error": "invalid_arguments"}, 125),
     ],
 )
 def test_every_result_has_a_code_for_those_who_need_one(result: dict[str, Any], code: int) -> None:
-    assert exit_code_of(result) == code
+    assert status_of(result) == code

@@ -43,7 +43,7 @@ async def test_notices_reach_the_model_once_in_a_run_and_again_until_the_state_i
     async with sdk_agent() as one:
         process = await one.runtime.start("exit 3")
         await one.told_home(process.handle)
-        line = f"Process {process.handle} has ended: exited, exit code 3."
+        line = f"Process {process.handle} has ended: exited 3."
         script = [_call("Bash", command="true"), AIMessage("done"), AIMessage("done"), AIMessage("done")]
         middleware = notices_middleware(one.notices)
         bot = create_agent(
@@ -66,7 +66,7 @@ async def test_notices_reach_the_model_once_in_a_run_and_again_until_the_state_i
         (message,) = await told("saved")
         assert [each.removesuffix(" (You may have been told before.)") for each in message.splitlines()] == [
             line,
-            f"Process {ran.handle} has ended: exited, exit code 0.",
+            f"Process {ran.handle} has ended: exited 0.",
         ]
         assert len([each for each in await one.runtime.pending() if each.status == "unacknowledged"]) == 2
         await middleware.ack()

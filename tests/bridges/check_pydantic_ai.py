@@ -37,7 +37,7 @@ async def test_tools_are_called_and_notices_go_with_the_prompt() -> None:
         ran, refused = [part.content for part in parts if isinstance(part, ToolReturnPart)]
         assert (ran["output"], ran["exit_code"]) == ("hi\n", 3)
         assert (refused["error"], refused["field"]) == ("invalid_arguments", "cmd")
-        assert f"Process {process.handle} has ended: exited, exit code 4." in str(parts[0].content)
+        assert f"Process {process.handle} has ended: exited 4." in str(parts[0].content)
         json.dumps(ran)
         await bulletin.ack()
         assert [each.process_handle for each in await one.runtime.pending()] == [ran["process_id"]]

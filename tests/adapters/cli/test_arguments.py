@@ -14,7 +14,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lastword.adapters.cli._durations import parse_duration, parse_moment
-from lastword.adapters.cli._exit import Ending, exit_code_of, spawn_code
 from lastword.adapters.cli._foreground import mode_of
 from lastword.adapters.cli._format import age, size
 from lastword.adapters.cli._order import order_of
@@ -188,23 +187,6 @@ def test_the_state_directory() -> None:
         (None, {"HOME": "relative"}, f"{pwd.getpwuid(os.getuid()).pw_dir}/.local/state/lastword"),
     ):
         assert state_directory(wanted, environ) == Path(found)
-
-
-def test_exit_codes() -> None:
-    for ending, code in (
-        (Ending(state="exited", shell_code=0), 0),
-        (Ending(state="exited", shell_code=125), 125),
-        (Ending(state="terminated", shell_code=143), 143),
-        (Ending(state="timed_out", shell_code=137), 124),
-        (Ending(state="timed_out", shell_code=0), 124),
-        (Ending(state="lost_on_restore", shell_code=None, diagnostic="tree_not_proven"), 125),
-        (Ending(state="failed", shell_code=None, diagnostic="spawn_failed:not_found:ENOENT"), 127),
-        (Ending(state="failed", shell_code=None, diagnostic="spawn_failed:interpreter_missing:ENOENT"), 126),
-        (Ending(state="failed", shell_code=None, diagnostic="spawn_failed:cwd:ENOENT"), 125),
-        (Ending(state="failed", shell_code=None, diagnostic="exit_unknown"), 125),
-    ):
-        assert exit_code_of(ending) == code, ending
-    assert (spawn_code("resources"), spawn_code(None)) == (125, 125)
 
 
 def test_what_a_signal_does_the_first_time_and_then() -> None:

@@ -38,8 +38,8 @@ async def test_a_line_is_told_until_its_bulletin_is_acknowledged_and_never_after
     async with agent() as one:
         first, second = [await background(one, command) for command in ("exit 3", "kill -9 $$")]
         expected = [
-            f"Process {first} has ended: exited, exit code 3.",
-            f"Process {second} has ended: exited, exit code 137.",
+            f"Process {first} has ended: exited 3.",
+            f"Process {second} has ended: exited by SIGKILL.",
         ]
         assert await lines(one) == expected
         bulletin = await one.notices.collect()
@@ -57,7 +57,7 @@ async def test_what_comes_after_a_bulletin_is_not_settled_by_it() -> None:
         later = await background(one, "false")
         assert len(await lines(one)) == 2
         await bulletin.ack()
-        assert await lines(one) == [f"Process {later} has ended: exited, exit code 1."]
+        assert await lines(one) == [f"Process {later} has ended: exited 1."]
         assert await unsettled(one.runtime) == [later]
 
 
@@ -68,7 +68,7 @@ async def test_what_an_earlier_bulletin_has_can_be_left_out_and_is_settled_all_t
         assert (await one.notices.collect(since=bulletin.cursor)).lines == []
         second = await background(one, "false")
         news = await one.notices.collect(since=bulletin.cursor)
-        assert news.lines == [f"Process {second} has ended: exited, exit code 1."]
+        assert news.lines == [f"Process {second} has ended: exited 1."]
         assert len((await one.notices.collect(since="of an earlier life")).lines) == 2
         assert await unsettled(one.runtime) == [first, second]
         await news.ack()
@@ -130,7 +130,7 @@ async def test_looking_at_the_list_tells_nobody_the_last_word() -> None:
     async with agent() as one:
         handle = await background(one, "true")
         await one.call("ProcessList")
-        assert await lines(one) == [f"Process {handle} has ended: exited, exit code 0."]
+        assert await lines(one) == [f"Process {handle} has ended: exited 0."]
 
 
 async def test_a_call_that_was_cancelled_has_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,8 +153,7 @@ async def test_a_call_that_was_cancelled_has_told_nothing(monkeypatch: pytest.Mo
                 await until(lambda: len(reads) == 2)
                 tasks.cancel_scope.cancel()
         assert await lines(one) == [
-            f"Process {handle} has ended: exited, exit code {code}."
-            for handle, code in zip(handles, (3, 4), strict=True)
+            f"Process {handle} has ended: exited {code}." for handle, code in zip(handles, (3, 4), strict=True)
         ]
 
 
@@ -176,10 +175,10 @@ async def test_the_model_learns_of_a_command_whose_call_was_cancelled(tmp_path: 
         assert goes_on.lines == [f"A call gave no result and its command goes on: process {process.handle} is running."]
         (tmp_path / "gate").write_text("go\n")
         await one.told_home(process.handle)
-        assert await lines(one) == [f"Process {process.handle} has ended: exited, exit code 3."]
+        assert await lines(one) == [f"Process {process.handle} has ended: exited 3."]
         await goes_on.ack()
         bulletin = await one.notices.collect()
-        assert bulletin.lines == [f"Process {process.handle} has ended: exited, exit code 3."]
+        assert bulletin.lines == [f"Process {process.handle} has ended: exited 3."]
         await bulletin.ack()
         assert await lines(one) == []
 
@@ -219,7 +218,7 @@ async def test_another_loops_processes_are_neither_told_nor_found() -> None:
         ):
             assert (await call)["error"] == "not_found"
         assert (await one.call("ProcessList"))["processes"] == []
-        assert (await theirs.notices.collect()).lines == [f"Process {handle} has ended: exited, exit code 0."]
+        assert (await theirs.notices.collect()).lines == [f"Process {handle} has ended: exited 0."]
 
 
 async def test_notices_of_another_loop_or_profile_are_refused() -> None:
@@ -264,12 +263,12 @@ async def test_unsaved_turns_are_told_again_at_the_next_opening(tmp_path: Path) 
     async with agent(tmp_path / "state") as one:
         lined = await background(one, "exit 3")
         resulted = (await one.call("Bash", command="exit 4"))["process_id"]
-        assert await lines(one) == [f"Process {lined} has ended: exited, exit code 3."]
+        assert await lines(one) == [f"Process {lined} has ended: exited 3."]
     async with agent(tmp_path / "state") as one:
         bulletin = await one.notices.collect()
         assert bulletin.lines == [
-            f"Process {lined} has ended: exited, exit code 3. (You may have been told before.)",
-            f"Process {resulted} has ended: exited, exit code 4. (You may have been told before.)",
+            f"Process {lined} has ended: exited 3. (You may have been told before.)",
+            f"Process {resulted} has ended: exited 4. (You may have been told before.)",
         ]
         await bulletin.ack()
     async with agent(tmp_path / "state") as one:
@@ -313,8 +312,8 @@ async def test_a_host_that_is_killed_before_the_turn_is_saved_is_told_again(
         await one.told_home(running)
         told = await lines(one)
         assert told == [
-            f"Process {unsaved} has ended: exited, exit code 4. (You may have been told before.)",
-            f"Process {running} has ended: lost with its host, and nobody knows how.",
+            f"Process {unsaved} has ended: exited 4. (You may have been told before.)",
+            f"Process {running} has ended: lost with its host.",
         ]
         assert saved not in str(told)
 

@@ -88,7 +88,7 @@ async def test_claude_goes_on_in_the_background_and_shows_what_is_new(extra: dic
 async def test_claude_a_filter_is_plain_text(tmp_path: Path) -> None:
     async with agent(profile="claude") as one:
         task = await later(one, "printf 'a.b\\nacb\\n'", tmp_path / "step")
-        assert (await one.notices.collect()).lines == [f"Background task {task} has ended: exited, exit code 0."]
+        assert (await one.notices.collect()).lines == [f"Background task {task} has ended: exited 0."]
         assert (await one.call("BashOutput", bash_id=task, filter="a.b"))["stdout"] == "a.b\n"
 
 
@@ -233,5 +233,5 @@ async def test_codex_a_notice_names_the_session() -> None:
     async with agent(profile="codex") as one:
         process = await one.runtime.start("exit 3")
         await one.told_home(process.handle)
-        line = f"Session {session_number(process.handle)} has ended: exited, exit code 3."
+        line = f"Session {session_number(process.handle)} has ended: exited 3."
         assert (await one.notices.collect()).lines == [line]
