@@ -87,7 +87,8 @@ class Input:
     def send(self, data: bytes) -> None:
         """Take `data`; see `Process.send_input`."""
         self._refuse_shut()
-        self._check(data)
+        if len(data) <= self._limit:  # else it is not even looked at
+            self._check(data)
         self._flush()  # there may be more room than was known
         if self._shut is None and len(self._pending) + len(data) > self._limit:
             raise InputBackpressureError(

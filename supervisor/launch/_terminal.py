@@ -6,6 +6,7 @@ Theory of operation
   controlling terminal; its output is read from a copy of the host's side, by the job's keeper.
 - What is typed goes through the line discipline, as from a keyboard.  In canonical mode, the usual one, the system
   keeps 4,095 bytes of a line and throws the rest away without a word: such a line is refused.
+  How it is counted is in `_discipline`.
 - There is no end of file on a terminal, only a character (VEOF, Ctrl-D) that ends a read: at the start of a line the
   read has nothing, which programs take for the end.  Behind an unfinished line it is typed twice: the first one hands
   over the line.
@@ -20,32 +21,25 @@ Rules
 from __future__ import annotations
 
 import os
-import re
 import select
 import sys
 import termios
-from typing import Any, Final, final
+from typing import Final, final
 
 from .._errno import errno_name
 from .._errors import ErrorCode, SupervisorError
 from .._limits import TerminalSize
 from .._reactor import Reactor
 from .._timers import Timer, Timers
+from ._discipline import Discipline, Line
 from ._input import ENDED, LEFT, Input
 
 MAX_LINE_BYTES: Final = 4095 if sys.platform == "linux" else 1023
 """Of a line in canonical mode, without what ends it."""
 
-_LFLAG, _IFLAG, _CHARACTERS = 3, 0, 6  # of what tcgetattr gives
-
-_LINE_ENDS: Final = (termios.VEOF, termios.VEOL, termios.VEOL2, termios.VKILL)
-_SIGNALS: Final = (termios.VINTR, termios.VQUIT, termios.VSUSP)  # such a key does away with what was typed before it
-
 # For how long, and how often, somebody is waited for who opens it again: its keeper does so at once, if it can.
 _TRY_SECONDS: Final = 0.02
 _TRIES: Final = 50
-
-_DISABLED: Final = (b"\0", b"\xff")  # _POSIX_VDISABLE: of Linux, of BSD
 
 
 @final
@@ -59,7 +53,7 @@ class TerminalInput(Input):
         super().__init__(reactor, master, os.dup(master), limit)
         self.path: str = path
         """What the job is to open."""
-        self._line = 0  # bytes of an unfinished line
+        self._line = Line()
         self._typed = False  # the end of input
         self._timers = timers
         self._timer: Timer | None = None
@@ -81,7 +75,7 @@ class TerminalInput(Input):
             ) from None
 
     def _check(self, data: bytes) -> None:
-        if self._lengths(data)[0] > MAX_LINE_BYTES:
+        if self._after(data)[0] > MAX_LINE_BYTES:
             raise SupervisorError(
                 ErrorCode.INVALID_ARGUMENTS,
                 f"a line of more than {MAX_LINE_BYTES} bytes, which a terminal in canonical mode would cut; nothing "
@@ -89,20 +83,15 @@ class TerminalInput(Input):
             )
 
     def _accept(self, data: bytes) -> None:
-        _, self._line = self._lengths(data)
+        _, self._line = self._after(data)
         if not self._pending:
             self._tries = _TRIES
         super()._accept(data)
 
-    def _lengths(self, data: bytes) -> tuple[int, int]:
-        """Of the longest line that there is with `data`, and of the unfinished one that it leaves."""
-        mode = self._mode()
-        if mode is None or not mode.canonical:
-            return 0, 0
-        lines = re.split(b"[%s]" % re.escape(mode.line_ends), data)
-        lengths = [len(line) for line in lines]
-        lengths[0] += self._line
-        return max(lengths), lengths[-1]
+    def _after(self, data: bytes) -> tuple[int, Line]:
+        """How long the longest line is that there is with `data`, and the unfinished one that it leaves."""
+        discipline = self._discipline()
+        return (0, Line()) if discipline is None else discipline.after(self._line, data)
 
     def _finish(self) -> None:
         """Type what a program takes for the end, once; the terminal itself is there for as long as the job."""
@@ -144,39 +133,16 @@ class TerminalInput(Input):
         super()._close(why)
 
     def _end_of_file(self) -> bytes:
-        mode = self._mode()
-        if mode is None or mode.end_of_file is None:
-            return b""
-        return mode.end_of_file * (2 if mode.canonical and self._line else 1)
+        discipline = self._discipline()
+        return b"" if discipline is None else discipline.end_behind(self._line)
 
-    def _mode(self) -> _Mode | None:
+    def _discipline(self) -> Discipline | None:
         if self._writing is None:
             return None
         try:
-            return _Mode(termios.tcgetattr(self._writing))
+            return Discipline(termios.tcgetattr(self._writing))
         except termios.error:  # it was hung up
             return None
-
-
-@final
-class _Mode:
-    """What of a terminal's mode is of interest here."""
-
-    def __init__(self, attributes: list[Any]) -> None:
-        """As from `tcgetattr`."""
-        characters: list[bytes] = attributes[_CHARACTERS]
-        flags: int = attributes[_LFLAG]
-        self.canonical = bool(flags & termios.ICANON)
-        self.end_of_file = _enabled(characters[termios.VEOF])
-        """The character, None where there is none."""
-        ends = _LINE_ENDS + (_SIGNALS if flags & termios.ISIG and not flags & termios.NOFLSH else ())
-        returns = b"\r" if attributes[_IFLAG] & termios.ICRNL else b""
-        self.line_ends = b"\n" + returns + b"".join(filter(None, (_enabled(characters[end]) for end in ends)))
-        """Each byte of it ends a line in canonical mode, or does away with it."""
-
-
-def _enabled(character: bytes) -> bytes | None:
-    return None if character in _DISABLED else character
 
 
 def open_terminal(reactor: Reactor, timers: Timers, size: TerminalSize, limit: int) -> TerminalInput:

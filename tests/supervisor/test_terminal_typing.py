@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 import tty
 from pathlib import Path
 
@@ -56,12 +57,18 @@ async def test_what_is_typed_is_echoed_and_read_line_by_line(each_tier: Containm
         (b"not whole", b"not whole"),
         (b"one\ntw", b"one\ntw"),
         (b"one\ntw\x15", b"one\n"),
+        (b"one\n\x16", b"one\n%s"),
+        (b"tw\x16", b"tw%s"),
     ],
-    ids=["nothing", "a line", "the beginning of one", "both", "one that was taken back"],
+    ids=["nothing", "a line", "the beginning of one", "both", "one that was taken back", "a quote", "a quote in one"],
 )
 @pytest.mark.parametrize("eof", ["^D", "^E"])
 async def test_the_end_of_what_is_typed(typed: bytes, read: bytes, eof: str) -> None:
-    """The program's own character for it, twice behind an unfinished line; asked for once, and nothing after it."""
+    """The program's own character for it, twice behind an unfinished line; asked for once, and nothing after it.
+
+    Behind Ctrl-V the first of them is a byte of the line.
+    """
+    quoted = bytes([ord(eof[1]) & 0x1F])
     async with supervising() as supervisor:
         process = await supervisor.start(
             f"stty -echo eof '{eof}'; echo up; cat; {LEFT}; echo end", owner=OWNER, pty=True
@@ -73,7 +80,8 @@ async def test_the_end_of_what_is_typed(typed: bytes, read: bytes, eof: str) -> 
         with pytest.raises(StdinClosedError):
             await process.send_input(b"more")
         assert (await process.wait()).exit_code == 0
-        assert await output_of(process) == b"up\r\n" + read.replace(b"\n", b"\r\n") + b"0000000\r\nend\r\n"
+        shown = read.replace(b"%s", quoted).replace(b"\n", b"\r\n")
+        assert await output_of(process) == b"up\r\n" + shown + b"0000000\r\nend\r\n"
 
 
 async def test_the_end_in_a_raw_mode_is_the_character_itself() -> None:
@@ -219,6 +227,23 @@ async def test_a_line_that_would_be_cut_is_refused(each_tier: Containment) -> No
         assert (await output_of(process)).split() == [b"up", b"4095", b"4095", b"10"] + [b"4090"] * 20
 
 
+async def test_a_newline_that_is_quoted_does_not_end_a_line() -> None:
+    """Ctrl-V makes it a byte like any other, also from one call to the next: else the system would cut what follows."""
+    async with supervising() as supervisor:
+        process = await supervisor.start("stty -echo; echo up; wc -c", owner=OWNER, pty=True)
+        await wait_for_output(process, b"up\r\n")
+        for typed in (b"a" * 3000 + b"\x16\n" + b"b" * 3000 + b"\n", b"a" * LINE + b"\x16\x15b\n"):
+            with pytest.raises(SupervisorError, match="4095"):
+                await process.send_input(typed)
+        await process.send_input(b"a" * 3000 + b"\x16")
+        with pytest.raises(SupervisorError, match="4095"):
+            await process.send_input(b"\n" + b"b" * 1095)
+        await process.send_input(b"\n" + b"b" * 1094 + b"\n")
+        await process.close_input()
+        assert (await process.wait()).exit_code == 0
+        assert await output_of(process) == b"up\r\n4096\r\n"
+
+
 @pytest.mark.parametrize("key", [b"\x03", b"\x1c", b"\x1a"], ids=["^C", "^\\", "^Z"])
 async def test_a_key_that_signals_does_away_with_the_line(key: bytes) -> None:
     """So what comes after it is a line of its own; not so where the program has said that nothing is to be lost."""
@@ -245,6 +270,19 @@ async def test_without_lines_any_length_is_read(each_tier: Containment) -> None:
         await process.send_input(data)
         assert (await process.wait()).exit_code == 0
         assert await output_of(process) == b"up\n" + data
+
+
+async def test_what_is_more_than_can_wait_is_not_looked_at() -> None:
+    """However much it is, refusing it takes no memory and no time."""
+    async with supervising(limits=Limits(pending_input_bytes=100_000)) as supervisor:
+        process = await supervisor.start("exec sleep 60", owner=OWNER, pty=True)
+        typed = b"\n" * (64 << 20)
+        tracemalloc.start()
+        with pytest.raises(InputBackpressureError, match="at most 100000"):
+            await process.send_input(typed)
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert most < 1 << 20
 
 
 async def test_one_that_never_reads(each_tier: Containment) -> None:
