@@ -18,7 +18,6 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 from cases_ground import (
-    PATIENCE,
     every_tier,
     host,
     running,
@@ -30,7 +29,7 @@ from cases_ground import (
     within,
     words,
 )
-from supervising import OWNER, SESSION, nothing_left, output_of, supervising, told, until, wait_for_output
+from supervising import HANG_SECONDS, OWNER, SESSION, nothing_left, output_of, supervising, told, until, wait_for_output
 
 import lastword
 from lastword.notifier import ProcessCompleted, ProcessStarted, ProcessState, TerminalReason
@@ -68,13 +67,14 @@ async def test_c22_wait_is_cancel_safe() -> None:
 async def test_c22_a_native_cancel_of_a_wait() -> None:
     """As asyncio.wait_for and Task.cancel do it."""
     async with supervising() as supervisor:
-        process = await supervisor.start("sleep 0.3; exit 4", owner=OWNER)
+        process = await supervisor.start("read line; exit 4", owner=OWNER, stdin="pipe")
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(process.wait(), 0.05)
         tasks = [asyncio.get_running_loop().create_task(process.wait()) for _ in range(20)]
         await anyio.wait_all_tasks_blocked()
         for task in tasks[::2]:
             task.cancel()
+        await process.close_input()
         outcomes = await asyncio.gather(*tasks[1::2])
         assert {outcome.exit_code for outcome in outcomes} == {4}
         assert all(outcome is process.outcome for outcome in outcomes)
@@ -200,7 +200,7 @@ def test_c71_a_run_ends_after_many_starts_are_cancelled(count: int, backend: str
         with nothing_left():
             began = anyio.run(churn, backend=backend)
             slowest = max(slowest, time.monotonic() - began)
-    assert slowest < 1 * PATIENCE
+    assert slowest < HANG_SECONDS
     print(f"\nc71 {backend} {tier.name}: {count} runs, the slowest closed in {slowest:.2f} s")  # noqa: T201 -- a figure
 
 
@@ -216,7 +216,7 @@ async def test_c72_nothing_is_left_to_complain_about(tier: Containment, anyio_ba
             for then in ends
         ]
         for it, (code, word) in zip(hosts, ends.values(), strict=True):
-            _, said = it.popen.communicate(timeout=60)
+            _, said = it.popen.communicate(timeout=100)
             assert it.popen.returncode == code, said
             assert word in said
             for complaint in ("Warning", "unraisable", "Exception ignored", "never", "is closed"):

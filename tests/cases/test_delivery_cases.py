@@ -24,7 +24,7 @@ async def test_c79_a_hundred_that_end_together_are_a_hundred_notices(tmp_path: P
     os.mkfifo(gate)
     held = os.open(gate, os.O_RDWR)
     limits = lastword.Limits(running_per_loop=100, running_per_session=100, spool_bytes=4096)
-    with anyio.fail_after(60):
+    with anyio.fail_after(100):
         async with lastword.open_runtime(tmp_path / "state", limits=limits) as runtime:
             processes = [await runtime.start("exec 3<gate; echo; exec cat <&3", cwd=tmp_path) for _ in range(100)]
             for process in processes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from cases_ground import (
     within,
     words,
 )
+from leaping_clock import LeapingClock
 from supervising import OWNER, output_of, supervising, told, until, wait_for_output
 
 from lastword.notifier import ProcessState, TerminalReason
@@ -40,9 +42,9 @@ STAYS_IN_GROUP = (
 )
 LEAVES_GROUP = (
     "setsid sleep {0} >/dev/null 2>&1 & sleep 0.2; echo started",
-    "(setsid sh -c 'sleep {0} & exec sleep 0' >/dev/null 2>&1 &); sleep 0.2; echo started",
+    "(setsid sh -c 'sleep {0} & exec sleep 0' >/dev/null 2>&1); echo started",
     "env -i setsid -f sleep {0} <&- >&- 2>&-; sleep 0.2; echo started",
-    "exec bash -ic 'set -m; sleep {0} >/dev/null 2>&1 & echo started' 2>/dev/null",
+    "exec bash --norc -ic 'set -m; sleep {0} >/dev/null 2>&1 & echo started' 2>/dev/null",
 )
 
 
@@ -144,11 +146,13 @@ async def test_c12_a_code_of_its_own_survives_the_sweep(mark: str) -> None:
 @every_tier
 async def test_c14_what_is_kept_outlives_the_call_and_not_the_supervisor(state: Path | None, mark: str) -> None:
     """The server lives on, counted, whatever becomes of the call; closing stops it."""
-    async with running_in(state) as runtime:
-        process = await runtime.start(f"sleep {mark} & exit 0", survivors="keep", timeout=0.3)
+    clock = LeapingClock()
+    async with running_in(state, clock=clock) as runtime:
+        process = await runtime.start(f"sleep {mark} & exit 0", survivors="keep", timeout=60)
         outcome = await process.wait()
         assert (outcome.state, outcome.exit_code, outcome.survivors) == (S.EXITED, 0, 1)
-        await anyio.sleep(0.4)  # the call's own time is over, and that is no matter of the kept ones
+        clock.leap(60)  # the call's own time is over, and that is no matter of the kept ones
+        await anyio.wait_all_tasks_blocked()
         assert len(running(mark)) == 1
         assert runtime.supervisor.list(runtime.loop) == [process]
         assert process.outcome is outcome
@@ -156,22 +160,26 @@ async def test_c14_what_is_kept_outlives_the_call_and_not_the_supervisor(state: 
 
 
 @contained
-async def test_c14_daemons_are_kept_and_stopped_like_others(mark: str) -> None:
+async def test_c14_daemons_are_kept_and_stopped_like_others(mark: str, tmp_path: Path) -> None:
     """By the supervisor's end, though they have left their session and the job's environment."""
+    os.mkfifo(tmp_path / "up")
+    deaf = f'trap "" TERM; sleep {mark} & echo up >up; wait; :'
     async with supervising(limits=Limits(grace_seconds=0.3)) as supervisor:
         process = await supervisor.start(
-            f"env -i setsid -f sleep {mark}; env -i setsid -f sh -c 'trap \"\" TERM; sleep {mark}; :'; sleep 0.2",
+            f"env -i setsid -f sleep {mark}; env -i setsid -f sh -c '{deaf}'; read up <up",
             owner=OWNER,
+            cwd=tmp_path,
             survivors="keep",
         )
         outcome = await process.wait()
-        assert outcome.survivors >= 2
+        assert outcome.survivors == 3
         assert not outcome.proven  # yet
-        assert len(running(mark)) == outcome.survivors
+        await until(lambda: len(running(f"sleep\0{mark}")) == 2)  # one may just be about to execute
+        assert len(running(mark)) == 3
     assert running(mark) == []
 
 
-# The case's own, and deeper: by shells of each kind, subshells and pipelines.  Each says "up" when it is all there.
+# The case's own, and deeper: by shells of each kind, subshells and pipelines.  Each says "up" when its leaves are made.
 TREES = (
     "sh -c 'sh -c \"sleep {0} & echo up; wait; :\"; :'",
     "bash -c '(sleep {0} | sleep {0}) & (dash -c \"sleep {0} & echo up; wait; :\"; :); :'",
@@ -190,6 +198,7 @@ async def test_c15_the_whole_tree_is_killed(tier: Containment, mark: str) -> Non
     async def kill(supervisor: Supervisor, own: str, command: str, mode: StopMode) -> None:
         process = await supervisor.start(command.format(own), owner=OWNER)
         await wait_for_output(process, b"up\n")
+        await until(lambda: len(running(f"sleep\0{own}")) == command.count("sleep {0}"))
         with within(2):
             outcome = await process.stop(mode)
         assert outcome is not None
@@ -198,7 +207,7 @@ async def test_c15_the_whole_tree_is_killed(tier: Containment, mark: str) -> Non
         assert outcome.proven is tier.proven
         assert running(own) == [], command
 
-    async with supervising(limits=attrs.evolve(LIMITS, grace_seconds=15.0)) as supervisor:
+    async with supervising(limits=attrs.evolve(LIMITS, grace_seconds=600.0)) as supervisor:
         await together(
             partial(kill, supervisor, f"{mark}{number}{mode is StopMode.KILL:d}", command, mode)
             for number, command in enumerate(TREES + (SCATTERED if tier.proven else ()))

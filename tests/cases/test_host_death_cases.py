@@ -64,7 +64,8 @@ async def test_c21_a_host_that_is_killed_takes_every_tree_with_it(
         handles = _handles(it, "all")
         family = it.family()
         assert len(handles) == 20
-        assert len(running(mark)) >= 20 * 7
+        with within(1):
+            await until(lambda: len(running(mark)) == 1 + 20 * 9)  # the host, and some may just be about to be forked
         it.end(signal.SIGKILL)
         with within(1):
             await _nobody(family, mark)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import signal
 import stat
 from pathlib import Path
 
 import pytest
-from cases_ground import contained, every_tier, pids_of, running_in, told_once, within
+from cases_ground import contained, every_tier, own_room, pids_of, running_in, told_once, within
 from supervising import OWNER, output_of, supervising, until
 
 import lastword
 from lastword.notifier import ProcessState
 from lastword.session import LoopScope
 from lastword.supervisor import Containment, InvalidCommandError, SpawnFailedError, StdinClosedError, StopMode
-from lastword.supervisor.launch import _interpreter  # pyright: ignore[reportPrivateUsage] -- where it runs its helpers
 from lastword.supervisor.shim._header import HEADER_BYTES
 
 S = ProcessState
@@ -102,11 +100,8 @@ async def test_c95_a_keeper_that_fails_shows_no_secret(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its own fault, with a value of the job's in it: the log says where it was, and nothing of the job."""
-    room = tmp_path / "room"
-    shutil.copytree(Path(_interpreter.__file__).parents[1] / "shim", room / "shim")
-    with (room / "shim" / "_ring.py").open("a") as file:
+    with (own_room(monkeypatch, tmp_path / "room") / "_ring.py").open("a") as file:
         file.write("\n\ndef _fails(self, data):\n    raise ValueError(bytes(data))\n\n\nRingWriter.append = _fails\n")
-    monkeypatch.setattr(_interpreter, "_ROOM", str(room))
     async with supervising() as supervisor:
         process = await supervisor.start(f": {ARGUMENT}; echo {OUTPUT}; sleep 60", owner=OWNER)
         outcome = await process.wait()
@@ -141,9 +136,10 @@ async def test_c96_the_hosts_keys_stay_with_the_host(monkeypatch: pytest.MonkeyP
 async def test_c97_commands_do_not_disturb_each_other() -> None:
     """One that is suspended does not hold up the next, and goes on when it is continued."""
     async with supervising() as supervisor:
-        first = await supervisor.start("echo $$; sleep 0.2; echo A", owner=OWNER)
+        first = await supervisor.start("echo $$; read line; echo A", owner=OWNER, stdin="pipe")
         (pid,) = await pids_of(first)
         os.kill(pid, signal.SIGSTOP)
+        await first.send_input(b"\n")  # what it waits for is there
         with within(0.5):
             second = await supervisor.start("echo B", owner=OWNER)
             assert (await second.wait()).exit_code == 0

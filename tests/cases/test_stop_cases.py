@@ -34,6 +34,7 @@ from cases_ground import (
     within,
     words,
 )
+from leaping_clock import LeapingClock
 from supervising import OWNER, alive, names, output_of, supervising, told, until, wait_for_output
 
 from lastword.notifier import ProcessCompleted, ProcessState, ProcessStopRequested, TerminalReason
@@ -53,12 +54,16 @@ PIPELINES = (
 @every_tier
 async def test_c04_a_timeout_ends_the_whole_pipeline(state: Path | None, tmp_path: Path) -> None:
     """The stop is requested at the timeout, the end is told by its own state, and no descendant is alive."""
-    async with running_in(state, grace_seconds=GRACE) as runtime:
+    clock = LeapingClock()
+    async with running_in(state, grace_seconds=GRACE, clock=clock) as runtime:
         with within(2 + GRACE + 1):
             jobs = [
-                await runtime.start(f": {tmp_path}{number}; {command}", timeout=0.7)
+                await runtime.start(f": {tmp_path}{number}; {command}", timeout=60)
                 for number, command in enumerate(PIPELINES)
             ]
+            for process in jobs:
+                await wait_for_output(process, b"c\n")
+            clock.leap(60)
             outcomes = await runtime.supervisor.wait_all(jobs)
         for process, outcome in zip(jobs, outcomes, strict=True):
             assert (outcome.state, outcome.reason) == (S.TIMED_OUT, R.TIMED_OUT)
@@ -94,10 +99,12 @@ async def test_c04_a_timeout_reaches_who_has_left_the_group(mark: str) -> None:
 @every_tier
 async def test_c06_a_timeout_that_cannot_end_it_settles_the_record_all_the_same(state: Path | None) -> None:
     """A process that SIGKILL does not end: terminal within the bound, waiters released, its owner told, no success."""
-    async with running_in(state, grace_seconds=0.05) as runtime:
-        process = await runtime.start(TRACEABLE, timeout=0.4)
+    clock = LeapingClock()
+    async with running_in(state, grace_seconds=0.05, clock=clock) as runtime:
+        process = await runtime.start(TRACEABLE, timeout=60)
         (pid,) = await pids_of(process)
         with unkillable(pid):
+            clock.leap(60)
             with within(0.4 + 0.05 + 1):
                 await together([process.wait] * 3)
                 outcome = await process.wait()
@@ -115,10 +122,12 @@ async def test_c06_a_timeout_that_cannot_end_it_settles_the_record_all_the_same(
 @group_tier
 async def test_c06_a_timeout_that_may_not_signal(monkeypatch: pytest.MonkeyPatch) -> None:
     """EPERM, where it is this process that signals: the record says so."""
-    async with supervising(limits=Limits(grace_seconds=0.05)) as supervisor:
-        process = await supervisor.start("echo $$; exec sleep 300", owner=OWNER, timeout=0.3)
+    clock = LeapingClock()
+    async with supervising(limits=Limits(grace_seconds=0.05), clock=clock) as supervisor:
+        process = await supervisor.start("echo $$; exec sleep 300", owner=OWNER, timeout=60)
         (pid,) = await pids_of(process)
         with _refusing(monkeypatch), within(2):
+            clock.leap(60)
             outcome = await process.wait()
         assert (outcome.state, outcome.diagnostic) == (S.FAILED, "teardown_failed:EPERM")
         os.kill(pid, signal.SIGKILL)
@@ -182,7 +191,7 @@ async def test_c18_a_stop_that_may_not_signal_says_so(monkeypatch: pytest.Monkey
                 await process.stop()
             assert caught.value.errno == errno.EPERM
             assert process.state is S.RUNNING
-        outcome = await process.stop()
+        outcome = await process.stop(grace=60.0)
         assert outcome is not None
         assert outcome.state is S.TERMINATED
 
@@ -210,7 +219,7 @@ async def test_c19_a_group_does_not_claim_what_it_did_not_reach(mark: str) -> No
     async with supervising(limits=Limits(grace_seconds=GRACE)) as supervisor:
         process = await supervisor.start(_SPLIT.format(mark), owner=OWNER)
         await until(lambda: len({os.getpgid(pid) for pid in running(f"sleep\0{mark}")}) == 2)  # one has left the group
-        outcome = await process.stop()
+        outcome = await process.stop(grace=60.0)
         assert outcome is not None
         assert (outcome.state, outcome.proven) == (S.TERMINATED, False)
         assert len(running(mark)) == 1
@@ -302,13 +311,14 @@ async def test_c100_a_stop_that_races_the_exit_is_silent(count: int, caplog: pyt
     ends: set[tuple[ProcessState, int | None, int | None]] = set()
     async with supervising(limits=Limits(retained_completed=5)) as supervisor:
 
-        async def race(delay: float) -> None:
-            process = await supervisor.start(["sleep", "0.01"], owner=OWNER)
+        async def race(delay: float, seconds: str = "0.01") -> None:
+            process = await supervisor.start(["sleep", seconds], owner=OWNER)
             await anyio.sleep(delay)
             outcome = await process.stop()
             assert outcome is not None
             ends.add((outcome.state, outcome.exit_code, outcome.signal))
 
+        await race(0, "60")  # far from its exit
         # One after the other around the exit, from well before it; then several at once.
         for number in range(count - count // 4):
             await race(0.016 * number / count)

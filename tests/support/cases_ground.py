@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,11 +21,15 @@ from supervising import HANG_SECONDS, nothing_left, until
 import lastword
 from lastword.notifier import ProcessCompletionNotification, ProcessEvent
 from lastword.supervisor import Containment
+from lastword.supervisor.launch import _interpreter  # pyright: ignore[reportPrivateUsage] -- where helpers are run
+from lastword.supervisor.shim import _keeper  # pyright: ignore[reportPrivateUsage] -- how long it waits
 
 PYTHON: Final = [sys.executable, "-IS"]
 
-# How many times slower than a case's figure a loaded machine may be.  The figures themselves are measured in `bench/`.
-PATIENCE: Final = 5
+# How many times slower than a case's figure a loaded machine may be, and what anything may take there at least: what
+# must not be waited for takes minutes.  The figures themselves are measured in `bench/`.
+PATIENCE: Final = 10
+LEAST_SECONDS: Final = 30.0
 
 _Test = TypeVar("_Test", bound=Callable[..., Any])
 
@@ -53,7 +58,7 @@ group_tier = _of(Containment.PROCESS_GROUP)
 
 def within(seconds: float) -> AbstractContextManager[anyio.CancelScope]:
     """The time that a case gives, on a machine of today with others on it."""
-    return anyio.fail_after(seconds * PATIENCE)
+    return anyio.fail_after(max(seconds * PATIENCE, LEAST_SECONDS))
 
 
 def sizes(few: int, full: int) -> pytest.MarkDecorator:
@@ -67,11 +72,11 @@ def sizes(few: int, full: int) -> pytest.MarkDecorator:
 
 @asynccontextmanager
 async def running_in(state: Path | None, **limits: Any) -> AsyncGenerator[lastword.Runtime]:
-    """A runtime for a block that must leave nothing and must not hang; `limits` are `Limits`, `journal` one of its own.
+    """A runtime for a block that must leave nothing and must not hang; `limits` are `Limits`, the rest its own.
 
     Its tier is that of the fixture.
     """
-    options = {name: limits.pop(name) for name in ("journal", "require") if name in limits}
+    options = {name: limits.pop(name) for name in ("clock", "journal", "require") if name in limits}
     with nothing_left(), anyio.fail_after(HANG_SECONDS):
         async with lastword.open_runtime(state, limits=lastword.Limits(**limits), **options) as runtime:
             yield runtime
@@ -131,6 +136,24 @@ async def pids_of(process: lastword.Process, count: int = 1) -> list[int]:
             return [int(line) for line in lines[:count]]
         assert not chunk.ended, f"ended, and has written {chunk.data!r}"
         await process.wait_output(chunk.total)
+
+
+# --- keepers with a room of their own
+
+
+def own_room(monkeypatch: pytest.MonkeyPatch, place: Path) -> Path:
+    """A copy of what keepers execute, for them to execute in the test, and for it to change."""
+    shutil.copytree(Path(_interpreter.__file__).parents[1] / "shim", place / "shim")
+    monkeypatch.setattr(_interpreter, "_ROOM", str(place))
+    return place / "shim"
+
+
+def keepers_have(monkeypatch: pytest.MonkeyPatch, place: Path, **constants: float) -> None:
+    """Keepers, in shims and in this process, wait as `constants` of their module say; `place` is for a room."""
+    with (own_room(monkeypatch, place) / "_keeper.py").open("a") as file:
+        for name, value in constants.items():
+            monkeypatch.setattr(_keeper, name, value)
+            file.write(f"{name} = {value}\n")
 
 
 # --- processes with a mark

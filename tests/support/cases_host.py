@@ -87,7 +87,7 @@ async def asks_the_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     async with lastword.open_runtime() as runtime:
         process = await runtime.start("read x </dev/tty; echo got; echo shown >/dev/tty", env={"LC_ALL": "C"})
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             outcome = await process.wait()
         shown = await output(process)
         assert outcome.exit_code, outcome
@@ -126,19 +126,20 @@ async def _end_by(then: str) -> None:
 
 
 async def dies_starting(state: str, mark: str, count: str) -> None:
-    """Start jobs without end, on several tasks, and say when so many have been."""
+    """Start jobs on several tasks, and say when so many have been; and go on, far beyond what is seen of it."""
     limits = lastword.Limits(running_per_loop=500, running_per_session=500, spool_bytes=4096)
     started = 0
     async with lastword.open_runtime(state, limits=limits) as runtime, anyio.create_task_group() as tasks:
 
         async def start() -> None:
             nonlocal started
-            while True:
+            while started < int(count) + 200:
                 process = await runtime.start(f"setsid sleep {mark} & sleep {mark}")
                 say(process.handle)
                 started += 1
                 if started == int(count):
                     say("now")
+            await anyio.sleep_forever()
 
         for _ in range(4):
             tasks.start_soon(start)
@@ -227,7 +228,7 @@ async def _exits(runtime: lastword.Runtime, count: int) -> None:
     async def some() -> None:
         for _ in range(count // 5):
             process = await runtime.start("exit 3")
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 outcome = await process.wait()
             told.append((outcome.state.name, outcome.exit_code, outcome.diagnostic))
             await (await runtime.loop.receive()).ack()
@@ -266,11 +267,11 @@ async def _with_orphans(count: int) -> None:
             for _ in range(5):
                 tasks.start_soon(some)
         codes = [await anyio.to_thread.run_sync(popen.wait) for popen in own]
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while zombies():  # noqa: ASYNC110 -- nobody sets an event
                 await anyio.sleep(0.01)
         say("codes", codes)
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         while zombies():  # noqa: ASYNC110 -- as above
             await anyio.sleep(0.01)
     say("no zombies")
