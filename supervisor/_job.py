@@ -139,6 +139,11 @@ class Job:
         self._works.refuse_fork()
         return self._output.read(cursor, max_bytes, stream)
 
+    def cursor_at(self, moment: float) -> int | None:
+        """From where on there is what came at `moment` (seconds since 1970) or later; raises as `read`."""
+        self._works.refuse_fork()
+        return self._output.find_cursor(moment)
+
     # --- starting -----------------------------------------------------------------------------------------------------
 
     async def run(self, order: Order) -> None:

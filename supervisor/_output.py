@@ -10,7 +10,7 @@ from ._errors import ProcessNotFoundError
 from ._teller import Teller
 from ._waits import Waits
 from .launch import Child
-from .output import OutputChunk, SpoolState, read_ring
+from .output import OutputChunk, SpoolState, find_cursor, read_ring
 
 
 @final
@@ -56,6 +56,13 @@ class JobOutput:
             raise ProcessNotFoundError
         ended = self._teller.record.outcome is not None
         return read_ring(self.path, self.spool, cursor, max_bytes, terminal=ended, stream=stream)
+
+    def find_cursor(self, moment: float) -> int | None:
+        """From where on there is what came at `moment` or later; raises as `read`."""
+        if self._evicted:
+            raise ProcessNotFoundError
+        ended = self._teller.record.outcome is not None
+        return find_cursor(self.path, self.spool, moment, terminal=ended)
 
     async def wait(self, after: int) -> None:
         """Until there are more than `after` bytes, or it is over."""

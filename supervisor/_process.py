@@ -155,6 +155,20 @@ class Process:
         self._touch(self.handle)
         return chunk
 
+    async def cursor_at(self, moment: datetime) -> int | None:
+        """Return from where on to read what it has written at `moment` or later.  A checkpoint.
+
+        Never too late: what comes before `moment` from there on was written at most a second earlier, or, longer ago,
+        at most about a tenth of that.  The total where it has written nothing since; None where that is not known:
+        its output was kept by an older version.  By the system's clock; where that was put back, from further on back.
+
+        Raises `SupervisorError`: spool_corrupt, invalid_arguments (a time without a zone); `ProcessNotFoundError` where
+        it was evicted.
+        """
+        seconds = seconds_of(moment)
+        await checkpoint()
+        return self._job.cursor_at(seconds)
+
     async def wait_output(self, after: int) -> None:
         """Return once more than `after` bytes were written in all, of both streams, or it has ended.  A checkpoint."""
         check_count("after", after, 0)
@@ -267,3 +281,10 @@ def check_count(name: str, value: object, least: int, most: int = (1 << 63) - 1)
     """Raise `SupervisorError` (invalid_arguments) for what is no integer within the bounds."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise SupervisorError(ErrorCode.INVALID_ARGUMENTS, f"{name} must be an integer from {least} to {most}")
+
+
+def seconds_of(moment: object) -> float:
+    """The seconds since 1970; raises `SupervisorError` (invalid_arguments) for what is no time, or has no zone."""
+    if not isinstance(moment, datetime) or moment.utcoffset() is None:
+        raise SupervisorError(ErrorCode.INVALID_ARGUMENTS, "moment must be a datetime with a time zone")
+    return moment.timestamp()

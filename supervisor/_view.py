@@ -27,10 +27,10 @@ from ._directory import OUTPUT, STORE, is_held, session_in, state_path
 from ._errors import ErrorCode, SupervisorError
 from ._outbox import undelivered_record
 from ._outcome import Outcome
-from ._process import DEFAULT_READ_BYTES, check_count
+from ._process import DEFAULT_READ_BYTES, check_count, seconds_of
 from ._record import ProcessRecord
 from ._rows import SELECT_PROCESSES, SELECT_RECORDS, SELECT_UNITS, VERSION, to_process, to_record
-from .output import OutputChunk, Streams, read_ring
+from .output import OutputChunk, Streams, find_cursor, read_ring
 
 # Somebody opens the store in the very moment in which it is read alone; twice in a row is no coincidence.
 _TRIES = 3
@@ -111,6 +111,12 @@ class ProcessView:
         known = self._record.spool if ended else None
         stream = self._record.stream(streams)
         return read_ring(self._output, known, cursor, max_bytes, terminal=ended, stream=stream)
+
+    def cursor_at(self, moment: datetime) -> int | None:
+        """As `Process.cursor_at`, from the file."""
+        ended = self._record.outcome is not None
+        known = self._record.spool if ended else None
+        return find_cursor(self._output, known, seconds_of(moment), terminal=ended)
 
 
 @final

@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
 from ._completion import complete_job
+from ._durations import moment_of
+from ._errors import CommandFailedError
 from ._print import json_option, note, print_json
 from ._state import state_option
 
@@ -44,29 +47,47 @@ class Chunk(Protocol):
 @click.argument("job", shell_complete=complete_job)
 @click.option("-f", "--follow", is_flag=True, help="And then what it writes, to its end.")
 @click.option("--tail", type=click.IntRange(0), metavar="LINES", help="Only the last lines.")
+@click.option("--since", callback=moment_of, metavar="TIME", help="Only what came since: 10m, 2h, or 2026-03-14T15:09.")
 @click.option("--cursor", type=click.IntRange(0), metavar="BYTE", help="From that byte of its output on.")
 @click.option("--raw", is_flag=True, help="Its bytes as they are: colours, cursor movements, anything.")
 @json_option
 @state_option
-def logs(job: str, follow: bool, tail: int | None, cursor: int | None, raw: bool, as_json: bool, state: Path) -> None:
+def logs(
+    job: str,
+    follow: bool,
+    tail: int | None,
+    since: datetime | None,
+    cursor: int | None,
+    raw: bool,
+    as_json: bool,
+    state: Path,
+) -> None:
     """Show what JOB (a handle, the beginning of one, or a name) has written and is kept.
 
     Shown as the text that a terminal would have left, with nothing that yours would obey, each line when it has ended;
     --raw gives the bytes as they come.  What is not kept any more is told on stderr.  A handle that begins with a dash
     goes behind "--".
 
+    --since is exact to a second, or, longer ago, to about a tenth of that: it may show a little more, and never less.
+
     \b
       lastword logs -f api --tail 20
+      lastword logs --since 10m api
       lastword logs --raw 3kX > build.log
       lastword logs --json --cursor 4096 -- -f3kX
     """
-    if tail is not None and cursor is not None:
-        raise click.UsageError("give --tail or --cursor, not both")
+    if sum(each is not None for each in (tail, since, cursor)) > 1:
+        raise click.UsageError("give one of --tail, --since and --cursor")
     from ._look import find_view, look
 
     view = look(state)
     found, process = find_view(job, view)
-    start = _tail_start(process, tail) if tail is not None else cursor or 0
+    if tail is not None:
+        start = _tail_start(process, tail)
+    elif since is not None:
+        start = _since_start(process, since, whole_lines=not (raw or as_json))
+    else:
+        start = cursor or 0
     printer = Printer(raw=raw, as_json=as_json, write=_to_stdout)
     if follow and not found.has_ended and view is not None and view.held:
         import anyio
@@ -150,6 +171,19 @@ def _shown(text: str) -> bytes:
 def _to_stdout(data: bytes) -> None:
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
+
+
+def _since_start(process: ProcessView, moment: datetime, *, whole_lines: bool) -> int:
+    """Where what came since begins; with `whole_lines` the line in which that is, if its beginning is near."""
+    start = process.cursor_at(moment)
+    if start is None:
+        raise CommandFailedError("when its output came is not known, for an older version has kept it; use --tail")
+    if whole_lines and start:
+        begin = max(0, start - _BACK_BYTES)
+        chunk = process.read_output(begin, start - begin)
+        if chunk.next_cursor == start:
+            start -= len(chunk.data) - chunk.data.rfind(b"\n") - 1
+    return start
 
 
 def _tail_start(process: ProcessView, lines: int) -> int:

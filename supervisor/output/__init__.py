@@ -8,6 +8,7 @@ from ._chunk import SpoolState as SpoolState
 from ._chunk import awaits_rest as awaits_rest
 from ._chunk import to_fault as to_fault
 from ._renderer import TextRenderer as TextRenderer
+from ._ring import find_cursor as find_cursor
 from ._ring import read_header as read_header
 from ._ring import read_ring as read_ring
 from ._streams import STREAMS as STREAMS

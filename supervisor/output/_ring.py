@@ -29,6 +29,7 @@ import attrs
 from .._errno import errno_name
 from .._errors import ErrorCode, SupervisorError
 from ..shim._header import HEADER_BYTES, RingHeader, parse_header
+from ..shim._spans import parse_spans
 from ._chunk import OutputChunk, SpoolState, incomplete_tail
 from ._streams import Index, Selection, select
 
@@ -118,6 +119,26 @@ def read_ring(
         ended=terminal and piece.end == state.total,
         output_error=state.fault,
     )
+
+
+def find_cursor(path: Path, known: SpoolState | None, moment: float, *, terminal: bool) -> int | None:
+    """From where on the ring file at `path` has all that came at `moment` (seconds since 1970) or later, and is kept.
+
+    That is exact to a second, or to about a tenth of how long ago it was, and never too late; the total where nothing
+    came since; None where it is not known, for the file is of a version that did not write it.  `known` and `terminal`
+    as for `read_ring`.  Raises `SupervisorError` (spool_corrupt).
+    """
+    state = known or SpoolState()
+    with _opened(path) as descriptor:
+        if descriptor is None:
+            return state.total
+        # In this order: a span is told before its bytes are.
+        state = _agreed(_header(descriptor), state, terminal=terminal)
+        spans = parse_spans(os.pread(descriptor, HEADER_BYTES, 0))
+    if not spans:
+        return None if state.total else 0
+    since = next((offset for _, end, offset in spans if end > moment * 1000), state.total)
+    return min(max(since, state.base), state.total)
 
 
 def _agreed(header: RingHeader, known: SpoolState, *, terminal: bool) -> SpoolState:

@@ -11,6 +11,7 @@ Theory of operation
   read, but not whose they were.
 - What is overwritten is given up first: publish the new base (of the index: the new first switch), overwrite, publish
   the new total.  So a reader that copies and then finds its start at or above the base has copied well.
+- Once a second at most it is noted when the output came: see `_spans`.
 - The file appears by rename, with a valid header; nothing is there before the first byte, or the first note.
 
 Rules
@@ -25,11 +26,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import time
 
 from ._header import SLOTS, STDOUT, RingHeader, pack_switch, segment_of, switches_of
+from ._spans import Spans
 
 TYPE_CHECKING = False  # `typing` would cost the zygote's start
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Final
 
 TEMPORARY_SUFFIX: Final = ".new"
@@ -43,12 +47,22 @@ _UNTOLD_BYTES: Final = 1024 * 1024
 class RingWriter:
     """The one writer of one file.  Never raises for the disk's sake."""
 
-    def __init__(self, path: str, limit: int, *, rotate: bool = True, split: bool = False) -> None:
+    def __init__(
+        self,
+        path: str,
+        limit: int,
+        *,
+        rotate: bool = True,
+        split: bool = False,
+        now: Callable[[], float] = time.time,
+    ) -> None:
         """Touch nothing yet; `rotate` keeps the last `limit` bytes (and a segment), else the first are kept.
 
-        `split`: there are two streams, and it is noted which bytes are whose.
+        `split`: there are two streams, and it is noted which bytes are whose.  `now`: the seconds since 1970.
         """
         self._path = path
+        self._now = now
+        self._spans = Spans()
         self._descriptor: int | None = None
         self._closed = False
         self._header = RingHeader(limit=limit, rotates=rotate, split=split)
@@ -139,6 +153,9 @@ class RingWriter:
         if not data or not self._is_there():
             return
         try:
+            now, spans = self._now(), self._spans
+            if not spans.start <= now < spans.end:
+                _write_all(self._opened, *spans.begin(now, header.total, header.base))
             if header.split and stream != self._stream:
                 self._note_switch(stream)
             while data:

@@ -166,6 +166,8 @@ def test_any_valid_line_of_serve(words: list[tuple[str, ...]], idle: str) -> Non
         ("ack", "--all", "x"),
         ("send", "x"),
         ("logs", "x", "--tail", "1", "--cursor", "1"),
+        ("logs", "x", "--tail", "1", "--since", "1m"),
+        ("logs", "x", "--since", "yesterday"),
         ("--state", "", "ps"),
     ],
 )

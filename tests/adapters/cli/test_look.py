@@ -7,18 +7,21 @@ import os
 import re
 import signal
 import sqlite3
+import time
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import anyio
 import pytest
-from cli_ground import Ground
+from cli_ground import HANG_SECONDS, Ground
 
 import lastword
 from lastword.adapters.cli import _look_journal
 from lastword.adapters.cli._app import app
 from lastword.adapters.cli._look_journal import journal_of
 from lastword.adapters.serve import SERVE_LIMITS
+from lastword.supervisor.shim._spans import SPANS_AT, SPANS_BYTES
 
 DOCS = Path(lastword.__file__).resolve().parent / "docs" / "cli.md"
 
@@ -67,6 +70,35 @@ def test_logs_as_text_as_bytes_in_pieces_and_from_the_end(lived: Ground) -> None
     assert (chunk["start"], chunk["next_cursor"], chunk["ended"], chunk["text"]) == (0, 22, True, "CAFé red")
     code, _, notes = lived.here("logs", "talk", "--cursor", "9999")
     assert (code, notes.count(b"\n")) == (1, 1)
+
+
+def test_logs_since_a_moment(ground: Ground, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    script = 'printf "first\\nearly, "; until [ -e "$0" ]; do sleep 0.05; done; echo late'
+    with ground.start("run", "--name", "talk", "--", "sh", "-c", script, str(gate)) as command:
+        assert command.stdout is not None
+        assert command.stdout.readline() == b"first\n"
+        assert command.stdout.read(7) == b"early, "
+        # When something came is known to a second.
+        between = datetime.now(UTC) + timedelta(seconds=1.1)
+        while datetime.now(UTC) < between:
+            time.sleep(0.05)
+        gate.touch()
+        assert command.wait(HANG_SECONDS) == 0
+    since = ("talk", "--since", between.isoformat())
+    assert ground.out("logs", *since) == "early, late\n"
+    assert ground.out("logs", "--raw", *since) == "late\n"
+    assert [chunk["start"] for chunk in ground.objects("logs", *since)] == [13]
+    assert ground.out("logs", "talk", "--since", "1d") == "first\nearly, late\n"
+    assert ground.out("logs", "talk", "--since", "2999-01-01") == ""
+    (ring,) = (ground.state / "output").iterdir()
+    with ring.open("r+b") as file:  # as a version that wrote no times has left it
+        for at in SPANS_AT:
+            file.seek(at)
+            file.write(bytes(SPANS_BYTES))
+    code, out, notes = ground.here("logs", *since)
+    assert (code, out, notes.count(b"\n"), b"older version" in notes) == (1, b"", 1, True)
+    assert ground.out("logs", "talk", "--tail", "1") == "early, late\n"
 
 
 def test_events_and_the_timeline(lived: Ground) -> None:
