@@ -35,8 +35,9 @@ from ._zygote import Zygote
 
 logger = logging.getLogger(__name__)
 
-# What an idle zygote needs to leave is a millisecond; one whose shims fight on has had the supervisor's whole closing.
-_LEAVING_SECONDS: Final = 2.0
+# What an idle zygote needs to leave is a millisecond, if others leave it the processor; one whose shims fight on has
+# had the supervisor's whole closing.
+_LEAVING_SECONDS: Final = 5.0
 
 _LOOK_SECONDS: Final = 0.005
 

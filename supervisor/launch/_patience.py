@@ -2,16 +2,21 @@
 
 A shim that does not answer was stopped, by its job most likely, or is stuck.  Its zygote would continue or kill it;
 where there is none any more, it is continued from here, and killed when that did not help.
+
+It is counted in turns: of a time in which this very process did not run (a machine that stood still) one turn counts,
+and who owes the answer has the others.
 """
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from typing import final
+from typing import Final, final
 
 from .._timers import Timer, Timers
 from ._line import ShimLine
+
+_TURNS: Final = 5
 
 
 @final
@@ -36,7 +41,13 @@ class Patience:
     def wait(self, seconds: float, callback: Callable[[], None]) -> None:
         """Call `callback` in so many seconds, and nothing else that was due."""
         self.stop()
-        self._timer = self._timers.call_after(seconds, callback)
+        self._wait(seconds / _TURNS, _TURNS, callback)
+
+    def _wait(self, seconds: float, turns: int, callback: Callable[[], None]) -> None:
+        last = turns == 1
+        self._timer = self._timers.call_after(
+            seconds, callback if last else lambda: self._wait(seconds, turns - 1, callback)
+        )
 
     def stop(self) -> None:
         """It has come.  Idempotent."""

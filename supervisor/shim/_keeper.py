@@ -25,6 +25,7 @@ import os
 import signal
 from enum import Enum
 
+from ._deadline import LOOKS, Deadline
 from ._facts import Facts
 
 TYPE_CHECKING = False  # `typing` would cost the zygote's start
@@ -84,7 +85,6 @@ class Keeper:
         self._phase = _Phase.RUNNING
         self._sealed = False
         self._order: str | None = None  # TERMINATE or STOP_KILL
-        self._late = False  # the order's deadline has passed, and that was told
         self._signalled: set[int] = set()
         self._refused: int | None = None  # what the system answered to the last signal that the leader did not take
         self._answerable = False  # one of the signals could have been answered by an exit with a code
@@ -93,8 +93,7 @@ class Keeper:
         self._output_open = False
         self._survivors = 0
         self._heard_at = 0.0
-        self._kill_at = 0.0
-        self._end_at = 0.0
+        self._deadline = Deadline(timers.now)
         self._timer: Timer | None = None
         self._drain_end: Timer | None = None
         self._drain = drain(self._on_output)
@@ -149,7 +148,7 @@ class Keeper:
         self._cancel_timers()
         self._phase = _Phase.SWEEPING
         self._tree.forget_refusals()
-        self._set_deadline(self._timers.now())
+        self._deadline.set(self._timers.now())
         self._sweep()
 
     def close(self) -> None:
@@ -171,22 +170,29 @@ class Keeper:
             self._tree.forget_refusals()
             self._deliver(signal.SIGTERM, lambda: self._tree.signal(signal.SIGTERM))
             self._signal(signal.SIGCONT)  # a stopped process would not see it before it is continued
-            self._set_deadline(now + grace)
+            self._deadline.set(now + grace)
             self._arm(grace, self._kill_leader)
-        elif mode == TERMINATE and now + grace < self._kill_at:
-            self._set_deadline(now + grace)  # asked again, and with less patience
+        elif mode == TERMINATE and self._deadline.allows(now + grace):
+            self._deadline.set(now + grace)  # asked again, and with less patience
             self._arm(grace, self._kill_leader)
-        elif mode == STOP_KILL and (self._order != STOP_KILL or self._late):
+        elif mode == STOP_KILL and (self._order != STOP_KILL or self._deadline.late):
             self._kill_leader()
 
     def _kill_leader(self) -> None:
         self._order = STOP_KILL
         self._tree.forget_refusals()
         self._deliver(signal.SIGKILL, lambda: self._tree.signal(signal.SIGKILL))
-        self._set_deadline(self._timers.now())
-        self._arm(KILL_SECONDS, self._on_kill_late)
+        self._deadline.set(self._timers.now())
+        self._look_at_leader()
 
-    def _on_kill_late(self) -> None:
+    def _look_at_leader(self) -> None:
+        if not self._deadline.look(KILL_SECONDS):
+            self._arm(KILL_SECONDS / LOOKS, self._look_at_leader)
+            return
+        self._tree.reap()
+        if self._tree.ended:
+            self._on_leader_end()
+            return
         self._order = None  # a later order may try again
         self._listener.stuck(self._refused)
 
@@ -200,11 +206,6 @@ class Keeper:
             self._refused = None
             self._signalled.add(number)
             self._answerable = self._answerable or answerable
-
-    def _set_deadline(self, kill_at: float) -> None:
-        self._late = False
-        self._kill_at = kill_at
-        self._end_at = kill_at + KILL_SECONDS
 
     def on_tree(self) -> None:
         """Somebody has ended."""
@@ -255,16 +256,16 @@ class Keeper:
         if grace > 0:
             self._signal(signal.SIGTERM)
             self._signal(signal.SIGCONT)
-        self._set_deadline(self._timers.now() + grace)
+        self._deadline.set(self._timers.now() + grace)
         self._sweep()
 
     def _hurry(self, mode: str, grace: float) -> None:
         """Asked again while the rest is being ended."""
         kill_at = self._timers.now() + (0.0 if mode == STOP_KILL else grace)
-        if self._late or kill_at < self._kill_at:
+        if self._deadline.late or self._deadline.allows(kill_at):
             self._order = mode if self._order is not None else None
             self._tree.forget_refusals()
-            self._set_deadline(kill_at)
+            self._deadline.set(kill_at)
             self._sweep()
 
     def _sweep(self) -> None:
@@ -272,15 +273,14 @@ class Keeper:
         if not self._tree.left():
             self._finish()
             return
-        now = self._timers.now()
-        if now >= self._kill_at:
+        if self._deadline.due:
             self._signal(signal.SIGKILL)
-        if now >= self._end_at and not self._late:
-            self._late = True
-            if not self._tree.proves:
-                self._finish()
-                return
-            self._on_sweep_late()
+            if self._deadline.look(KILL_SECONDS) and not self._deadline.late:
+                self._deadline.late = True
+                if not self._tree.proves:
+                    self._finish()
+                    return
+                self._on_sweep_late()
         self._arm(self._tree.look_again_seconds, self._sweep)
 
     def _on_sweep_late(self) -> None:

@@ -38,6 +38,9 @@ _PR_SET_CHILD_SUBREAPER = 36
 # How long one that has let go may take to die; one that lives on is not waited for.
 _DYING_MILLISECONDS = 100
 
+# The same where the zygote, which would see to the rest, is dead.
+_FORSAKEN_MILLISECONDS = 5_000
+
 # What one read takes at most; a pipe holds 64 KiB.
 _BUFFER_BYTES = 64 * 1024
 
@@ -88,6 +91,7 @@ class Shim:
         self._held = held
         self._channel = channel
         self._host = host
+        self._zygote = os.getppid()
         self._cgroup = None if spec.cgroup is None else JobCgroup(spec.cgroup)
         self._ring = RingWriter(spec.output_path, spec.output_limit, rotate=spec.rotate, split=spec.split)
         self._loop = Loop(self._on_child)
@@ -233,7 +237,8 @@ class Shim:
         poll = select.poll()
         poll.register(self._host, select.POLLIN)
         # A host that dies closes its sockets a moment before it has ended.
-        if self._spec.cgroup is not None and poll.poll(_DYING_MILLISECONDS if self._let_go else 0):
+        dying = _DYING_MILLISECONDS if os.getppid() == self._zygote else _FORSAKEN_MILLISECONDS
+        if self._spec.cgroup is not None and poll.poll(dying if self._let_go else 0):
             with contextlib.suppress(OSError):
                 os.rmdir(os.path.dirname(self._spec.cgroup))  # noqa: PTH106, PTH120 -- no pathlib here
 

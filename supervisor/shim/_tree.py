@@ -8,7 +8,7 @@ Theory of operation
 - Deeper ones are reached by a descriptor (pidfd).  A number that is read from /proc may be a stranger's an instant
   later, so the parent is read again after the descriptor was opened, and the parent must still be its own.
 - Whose parent dies of the signal meanwhile has moved, and is not found below it: so it is looked again until nobody
-  new was found.  Each is sent it once.
+  new was found, and nobody was seen to have died since the look before.  Each is sent it once.
 - SIGKILL needs no depth: whom the dead leave behind become our children, and are next.  Each is sent it once: a process
   that took it and lives on is stuck in the kernel, and one that it was refused for will not be had by insisting.
 - Where the job has a control group, its kill is atomic against forks, and `populated 0` is a second proof.
@@ -126,10 +126,11 @@ class SubreaperTree:
             except OSError as refused:
                 error = refused
         sent: set[int] = set()
+        dead: set[int] = set()
         for look in range(_LOOKS):
-            before = len(sent)
-            self._signal_below(os.getpid(), number, _proc.children_finder(), None, 0, sent)
-            if look > 0 and len(sent) == before:
+            before = len(sent), len(dead)
+            self._signal_below(os.getpid(), number, _proc.children_finder(), None, 0, sent, dead)
+            if look > 0 and (len(sent), len(dead)) == before:
                 break
         if error is not None:
             raise error
@@ -172,10 +173,11 @@ class SubreaperTree:
         held: int | None,
         depth: int,
         sent: set[int],
+        dead: set[int],
     ) -> None:
         """Send `number` to the children of `parent` and below; `held` is its descriptor, None for ourselves.
 
-        Not to those in `sent`, which the others join.
+        Not to those in `sent`, which the others join.  Who has died, before or meanwhile, joins `dead`.
         """
         for pid in children_of(parent):
             try:
@@ -183,17 +185,25 @@ class SubreaperTree:
             except OSError as error:
                 if error.errno in (errno.EMFILE, errno.ENFILE):
                     self.refused = error.errno
+                else:
+                    dead.add(pid)
                 continue
             try:
                 found = _proc.stat_of(pid)
-                if found is None or not found.live or found.parent != parent or not (held is None or _lives(held)):
+                if found is None or not found.live:
+                    dead.add(pid)
+                    continue
+                if found.parent != parent or not (held is None or _lives(held)):
+                    dead.add(parent)
                     continue
                 # The leader's group has had it already.
                 if (found.group != self._leader or self.ended) and pid not in sent:
                     sent.add(pid)
                     self._signal_one(descriptor, number)
                 if depth < _DEPTH:
-                    self._signal_below(pid, number, children_of, descriptor, depth + 1, sent)
+                    self._signal_below(pid, number, children_of, descriptor, depth + 1, sent, dead)
+                if (after := _proc.stat_of(pid)) is None or not after.live:
+                    dead.add(pid)  # whom it has left behind may have been looked for too early
             finally:
                 os.close(descriptor)
 

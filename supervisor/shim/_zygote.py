@@ -25,6 +25,7 @@ import socket
 from . import _messages as messages
 from . import _proc, _shim
 from ._cgroup import JobCgroup, remove_tree
+from ._deadline import Deadline
 from ._exec import Spec
 from ._loop import Loop, Timer
 
@@ -37,6 +38,9 @@ _SWEEP_SECONDS = 0.005
 
 # After the end of a socket on which nobody said LEAVE: a host that dies has died by then.
 _DYING_SECONDS = 1.0
+
+# How long a private folder waits for the end of a host whose dying takes longer; nothing else does.
+_DYING_MILLISECONDS = 10_000
 
 # How often shims that do not leave a dead host are looked after.
 _LATE_SECONDS = 0.5
@@ -83,7 +87,7 @@ class Zygote:
         self._gone: list[int] = []  # jobs whose shim has died, not swept yet
         self._killed: set[int] = set()
         self._again: Timer | None = None
-        self._sweep_end: float | None = None
+        self._sweeping = Deadline(self._loop.now)
         self._folder: str | None = None
         self._cgroup: str | None = None
         self._heard = True  # the host is still there to be told
@@ -97,7 +101,7 @@ class Zygote:
         self._loop.run()
         if self._cgroup is not None:
             remove_tree(self._cgroup)
-        if self._folder is not None and _has_ended(self._host):
+        if self._folder is not None and _has_ended(self._host, 0 if self._dismissed else _DYING_MILLISECONDS):
             _remove(self._folder)
 
     def _on_message(self) -> None:
@@ -210,19 +214,17 @@ class Zygote:
         """Kill every child that is no live shim; tell once there is none, or in the end that there still is."""
         if not self._gone and not self._doomed:
             return
-        now = self._loop.now()
-        self._sweep_end = self._sweep_end or now + _SWEEP_BOUND_SECONDS
         groups = {job: JobCgroup(self._groups[job]) for job in self._gone if job in self._groups}
         for group in groups.values():
             with contextlib.suppress(OSError):  # what it could not do is done one by one
                 group.kill()
         clear = self._kill_orphans()
         left = not clear or any(group.populated() for group in groups.values())
-        if (left or self._doomed) and now < self._sweep_end:
+        if (left or self._doomed) and not self._sweeping.look(_SWEEP_BOUND_SECONDS):
             if self._again is None:
                 self._again = self._loop.call_after(_SWEEP_SECONDS, self._look_again)
             return
-        self._sweep_end = None
+        self._sweeping.set(0.0)
         self._doomed.clear()
         gone, self._gone = self._gone, []
         for job in gone:
@@ -272,10 +274,10 @@ class Zygote:
         self._untold.clear()
 
 
-def _has_ended(process: int) -> bool:
+def _has_ended(process: int, milliseconds: int) -> bool:
     poll = select.poll()
     poll.register(process, select.POLLIN)
-    return bool(poll.poll(0))
+    return bool(poll.poll(milliseconds))
 
 
 def _remove(folder: str) -> None:
