@@ -21,8 +21,8 @@ from mcp.server.lowlevel import NotificationOptions, Server
 from ..._runtime import Runtime
 from ...notifier import JournalUnavailableError, LastwordError, ProcessBackgrounded, ProcessStarted
 from ...session import EventFilter, LoopScope, SubscriptionLostError
-from ..tools import tool_specs
-from ._desk import NoticeDesk
+from .._desk import Desk
+from ._arrivals import Arrivals
 from ._opening import Replayed
 from ._push import Hints
 from ._resources import ProcessResources
@@ -44,8 +44,9 @@ async def serve(runtime: Runtime, incoming: Replayed, outgoing: Outgoing) -> Non
 
     Raises `JournalFencedError`.  Cancelled: whoever waits for an answer is told that the connection is closed.
     """
-    desk = desk_of(runtime)
-    hints = Hints(lambda: [said.process_handle for said in desk.held()])
+    desk = Desk(runtime, runtime.loop)
+    arrivals = Arrivals(runtime, desk)
+    hints = Hints(lambda: [notice.notification.process_handle for notice in desk.held])
     failure: LastwordError | None = None
 
     async def watch(scope: anyio.CancelScope, work: Callable[[], Awaitable[None]]) -> None:
@@ -58,11 +59,11 @@ async def serve(runtime: Runtime, incoming: Replayed, outgoing: Outgoing) -> Non
             scope.cancel()
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(watch, tasks.cancel_scope, partial(desk.run, hints.ended))
+        tasks.start_soon(watch, tasks.cancel_scope, partial(arrivals.run, hints.ended))
         tasks.start_soon(watch, tasks.cancel_scope, partial(_watch_starts, runtime, hints))
         tasks.start_soon(hints.run)
-        await _catch_up(runtime, desk)
-        server = build_server(runtime, desk, hints)
+        await _catch_up(runtime, arrivals)
+        server = build_server(runtime, Tools(runtime, desk, arrivals), hints)
         options = server.create_initialization_options(NotificationOptions(resources_changed=True))
         await server.run(incoming, outgoing, options)
         tasks.cancel_scope.cancel()
@@ -70,17 +71,9 @@ async def serve(runtime: Runtime, incoming: Replayed, outgoing: Outgoing) -> Non
         raise failure
 
 
-def desk_of(runtime: Runtime) -> NoticeDesk:
-    """The desk of the runtime's main loop."""
-    return NoticeDesk(runtime.loop, lambda: {process.handle for process in runtime.supervisor.list(runtime.loop)})
-
-
-def build_server(runtime: Runtime, desk: NoticeDesk, hints: Hints) -> Server[Any]:
+def build_server(runtime: Runtime, tools: Tools, hints: Hints) -> Server[Any]:
     """The SDK's server with everything of ours registered."""
-    specs = tool_specs(runtime, profile="native")
-    tools = Tools(runtime, specs, desk)
-    reader = next(spec for spec in specs if spec.name == "ProcessOutput")
-    resources = ProcessResources(runtime, reader, hints)
+    resources = ProcessResources(runtime, tools.specs["ProcessOutput"], hints)
     return Server(
         "lastword",
         version=version("lastword"),
@@ -97,12 +90,12 @@ def build_server(runtime: Runtime, desk: NoticeDesk, hints: Hints) -> Server[Any
     )
 
 
-async def _catch_up(runtime: Runtime, desk: NoticeDesk) -> None:
+async def _catch_up(runtime: Runtime, arrivals: Arrivals) -> None:
     # What cannot be read now is told by a later result.
     with anyio.move_on_after(_CATCH_UP_SECONDS), suppress(JournalUnavailableError):
         await runtime.supervisor.outbox.wait_empty()
         waiting = dict(await runtime.session.loops()).get(runtime.loop.loop_id, 0)
-        await desk.wait_held(min(waiting, runtime.loop.capacity))
+        await arrivals.wait_held(min(waiting, runtime.loop.capacity))
 
 
 async def _watch_starts(runtime: Runtime, hints: Hints) -> None:

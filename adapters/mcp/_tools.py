@@ -1,4 +1,4 @@
-"""The native tools over MCP; every result carries what the client has not acknowledged yet (see `_desk.py`).
+"""The native tools over MCP; every result carries what the client has not acknowledged yet (see `adapters/_desk.py`).
 
 Rules
 - Each tool takes one argument more, `notices_cursor`, which the tool itself never sees.  It is settled before the tool
@@ -27,11 +27,12 @@ from mcp_types import (
 )
 
 from ..._runtime import Runtime
-from ...notifier import LastwordError, ProcessCompletionNotification
+from ...notifier import InvalidArgumentError, LastwordError, ProcessCompletionNotification
 from ...supervisor import SupervisorError
+from .._desk import Desk
 from .._ending import Ending
-from ..tools import ToolSpec
-from ._desk import NoticeDesk
+from ..tools import ToolSpec, tool_specs
+from ._arrivals import Arrivals
 from ._push import Context
 from ._resources import refuse_pages
 
@@ -49,10 +50,14 @@ logger = logging.getLogger(__name__)
 class Tools:
     """What `tools/list` and `tools/call` answer."""
 
-    def __init__(self, runtime: Runtime, specs: Sequence[ToolSpec], desk: NoticeDesk) -> None:
+    def __init__(
+        self, runtime: Runtime, desk: Desk, arrivals: Arrivals, specs: Sequence[ToolSpec] | None = None
+    ) -> None:
+        """`specs`: those of the native profile by default."""
         self._runtime = runtime
-        self._specs = {spec.name: spec for spec in specs}
         self._desk = desk
+        self._arrivals = arrivals
+        self.specs = {spec.name: spec for spec in (tool_specs(runtime) if specs is None else specs)}
         # Of these the notices were settled in an earlier life, or are at the desk already.
         self._old = {process.handle for process in runtime.supervisor.list(runtime.loop)}
 
@@ -60,7 +65,7 @@ class Tools:
         """The tools; always the same."""
         del context
         refuse_pages(params)
-        return ListToolsResult(tools=[_tool(spec) for spec in self._specs.values()])
+        return ListToolsResult(tools=[_tool(spec) for spec in self.specs.values()])
 
     async def call(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
         """One call: settle, do, and answer with the notices.
@@ -72,17 +77,25 @@ class Tools:
         cursor = arguments.pop(CURSOR, None)
         if cursor is None or isinstance(cursor, str):
             if cursor is not None:
-                await self._desk.acknowledge(cursor)
+                await self._acknowledge(cursor)
             result = await self._answer(params.name, arguments)
         else:
             result = _error("invalid_arguments", f"{CURSOR}: must be a string", field=CURSOR)
         await self._await_notices(result)
         return _shown(result | await self._notices())
 
+    async def _acknowledge(self, cursor: str) -> None:
+        try:
+            await self._desk.acknowledge(cursor)
+        except InvalidArgumentError:
+            return  # made up: it settles nothing, and the result has the right one
+        except LastwordError as error:
+            logger.warning("notices could not be acknowledged and will be told again: %s", type(error).__name__)
+
     async def _answer(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        spec = self._specs.get(name)
+        spec = self.specs.get(name)
         if spec is None:
-            return _error("not_found", f"there is no such tool; there is {', '.join(self._specs)}")
+            return _error("not_found", f"there is no such tool; there is {', '.join(self.specs)}")
         try:
             return dict(await spec.handler(arguments))
         except Exception:
@@ -93,9 +106,9 @@ class Tools:
     async def _await_notices(self, result: dict[str, Any]) -> None:
         """Let the notices come of those that ended as the result says."""
         mentioned = _handles(result) - self._old
-        ended = {handle for handle in mentioned if not self._desk.seen(handle) and self._has_ended(handle)}
+        ended = {handle for handle in mentioned if not self._arrivals.seen(handle) and self._has_ended(handle)}
         with anyio.move_on_after(_NOTICE_SECONDS):
-            await self._desk.wait_seen(ended)
+            await self._arrivals.wait_seen(ended)
 
     def _has_ended(self, handle: str) -> bool:
         try:
@@ -105,10 +118,10 @@ class Tools:
 
     async def _notices(self) -> dict[str, Any]:
         # The notices and their cursor are taken in one step: what comes in between would be confirmed unseen.
-        if not (held := self._desk.held()):
+        if not (held := self._desk.held):
             return {}
-        told: dict[str, Any] = {"notices": [self._told(each) for each in held], CURSOR: self._desk.cursor()}
-        if self._desk.full and (waiting := await self._waiting() - len(held)) > 0:
+        told: dict[str, Any] = {"notices": [self._told(each.notification) for each in held], CURSOR: self._desk.tell()}
+        if self._arrivals.full and (waiting := await self._waiting() - len(held)) > 0:
             told["notices_waiting"] = waiting
         return told
 

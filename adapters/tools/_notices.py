@@ -9,13 +9,10 @@
     await bulletin.ack()
 
 Theory of operation
-- Whatever the model is told becomes settled in the journal only by `ack`, after the transcript that has it is saved: a
-  crash before that tells it again.  Until then every bulletin repeats it.
+- What is told, and settled by which cursor, is the desk's affair: see `_desk.py`, which the MCP server has, too.
+- A bulletin's `ack` comes after the transcript that has it is saved: a crash before that tells it again.
 - A result of the tools that has a process's last word tells it, so no line repeats that; but only the next bulletin's
-  `ack` settles it, since only then is the result saved for certain.  It may settle a notification that has not even
-  come: the journal lets a consumption precede it.
-- Each thing that is told has the number of the first bulletin that covers it.  A cursor names a bulletin of this
-  object alone: one of an earlier life settles nothing.
+  `ack` settles it, since only then is the result saved for certain.
 
 Rules
 - A line is metadata: who, how it ended, its exit code.  No output, ever: that would be an unasked-for prompt.
@@ -23,17 +20,16 @@ Rules
 
 from __future__ import annotations
 
-from secrets import token_hex
 from typing import final
-from uuid import UUID
 
 import anyio
 import attrs
 
 from ..._runtime import Runtime
-from ...notifier import JournalUnavailableError, ProcessState
+from ...notifier import JournalUnavailableError
 from ...session import Loop, Notice
 from ...supervisor import ErrorCode, Process, ProcessNotFoundError, SupervisorError
+from .._desk import ENDED, LEFT, Desk
 from .._ending import Ending
 from ._naming import Profile, name_of
 
@@ -66,12 +62,7 @@ class Notices:
         self._runtime = runtime
         self._loop = runtime.loop if loop is None else loop
         self._profile: Profile = profile
-        self._life = token_hex(4)
-        self._number = 0
-        self._held: dict[UUID, Notice] = {}
-        self._told: set[UUID] = set()
-        self._left: dict[UUID, Process] = {}
-        self._covered: dict[_Fact, int] = {}
+        self._desk = Desk(runtime, self._loop)
 
     def refuse_others(self, loop: Loop, profile: Profile) -> None:
         """Raise `SupervisorError` (invalid_settings) where these are not the notices of that loop and profile."""
@@ -87,46 +78,36 @@ class Notices:
         Called again before an `ack` it tells the same again, and what has come since; with the cursor of an earlier
         bulletin as `since`, the latter alone (its `ack` settles both).  At most as many lines as the loop has places
         (64), the rest follows.  Cancelled: nothing is lost.  Where the journal cannot be read now, what has been read
-        is told; raises as `Loop.receive_nowait` does.
+        is told; raises as `Loop.receive_nowait` does, and `InvalidArgumentError` as `ack`.
         """
-        shown = self._number_of(since or "")
+        shown = self._desk.number_at(since or "")
         await self._catch_up()
         while True:
             try:
-                notice = self._loop.receive_nowait()
+                self._desk.take(self._loop.receive_nowait())
             except anyio.WouldBlock:
                 break
-            self._held[notice.notification.command_id] = notice
-        self._number += 1
-        running = self._running()
-        for fact in [*((_ENDED, each) for each in (*self._held, *self._told)), *((_LEFT, each) for each in running)]:
-            self._covered.setdefault(fact, self._number)
-        lines = self._ended_lines(shown) + [
-            f"A call gave no result and its command goes on: {name_of(self._profile, process.handle)} is running."
-            for command_id, process in running.items()
-            if self._covered[_LEFT, command_id] > shown
+        cursor = self._desk.tell()
+        ended = [
+            self._ended(notice)
+            for notice in self._desk.held
+            if not self._desk.was_told(notice) and self._desk.number_of((ENDED, notice.notification.command_id)) > shown
         ]
-        return Bulletin(lines=lines, cursor=f"{self._life}-{self._number}", notices=self)
+        going_on = [
+            f"A call gave no result and its command goes on: {name_of(self._profile, process.handle)} is running."
+            for process in self._desk.going_on
+            if self._desk.number_of((LEFT, process.command_id)) > shown
+        ]
+        return Bulletin(lines=ended + going_on, cursor=cursor, notices=self)
 
     async def ack(self, cursor: str) -> None:
         """Settle what the bulletin of that cursor covers, and what earlier ones did; durable on return.
 
-        A cursor that this object did not give settles nothing, and one that was settled nothing more.  Cancelled, or
-        where it raises (`JournalUnavailableError`, ...), some of it may be settled; call it again.
+        A cursor that fits nothing settles nothing: one that was settled, or is of an earlier life of the host, or was
+        made up.  Cancelled, or where it raises (`JournalUnavailableError`, ...), some of it may be settled; call it
+        again.  Raises `InvalidArgumentError`, with nothing settled, for one beyond the last bulletin of this object.
         """
-        number = self._number_of(cursor)
-        for fact in [each for each, first in self._covered.items() if first <= number]:
-            kind, command_id = fact
-            if kind == _LEFT:
-                self._left.pop(command_id, None)
-            elif command_id in self._held:
-                await self._held[command_id].ack()
-            elif command_id in self._told:
-                await self._runtime.session.acknowledge(command_id)
-            if kind == _ENDED:
-                self._held.pop(command_id, None)
-                self._told.discard(command_id)
-            self._covered.pop(fact, None)
+        await self._desk.acknowledge(cursor)
 
     def release(self) -> None:
         """Offer everything that is held to whoever receives next on the loop, as redelivered; sync.
@@ -134,22 +115,17 @@ class Notices:
         What results have told counts as told no longer, either: where a turn was thrown away with its results, the next
         bulletin has a line for each.
         """
-        for notice in self._held.values():
-            notice.release()
-        for command_id in (*self._held, *self._told):
-            self._covered.pop((_ENDED, command_id), None)
-        self._held.clear()
-        self._told.clear()
+        self._desk.release()
 
     # --- told by the tools (`Listener`)
 
     def told(self, process: Process) -> None:
         """A result has the last word of this process."""
-        self._told.add(process.command_id)
+        self._desk.told(process)
 
     def left(self, process: Process) -> None:
         """The call that had started this process gave no result: the model does not know of it."""
-        self._left[process.command_id] = process
+        self._desk.left(process)
 
     # --- inside
 
@@ -159,19 +135,6 @@ class Notices:
             await self._runtime.session.loops()
         except JournalUnavailableError:
             return
-
-    def _running(self) -> dict[UUID, Process]:
-        """Those of calls without a result that run; who has ended is told by a notice, and who starts is not, yet."""
-        self._left = {each: process for each, process in self._left.items() if process.outcome is None}
-        return {each: process for each, process in self._left.items() if process.state is ProcessState.RUNNING}
-
-    def _ended_lines(self, shown: int) -> list[str]:
-        news = [
-            notice
-            for command_id, notice in self._held.items()
-            if command_id not in self._told and self._covered[_ENDED, command_id] > shown
-        ]
-        return [self._ended(notice) for notice in sorted(news, key=lambda notice: notice.journal_seq)]
 
     def _ended(self, notice: Notice) -> str:
         notification = notice.notification
@@ -187,15 +150,6 @@ class Notices:
         again = " (You may have been told before.)" if notice.redelivered else ""
         return f"{who}{name} has ended: {ending.words}.{again}"
 
-    def _number_of(self, cursor: str) -> int:
-        life, _, number = cursor.partition("-")
-        return int(number) if life == self._life and number.isdecimal() else 0
-
 
 def _capital(words: str) -> str:
     return words[:1].upper() + words[1:]
-
-
-_Fact = tuple[str, UUID]
-_ENDED = "ended"
-_LEFT = "left"

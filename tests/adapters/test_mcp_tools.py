@@ -14,7 +14,8 @@ from mcp_ground import GENERATIONS, background, beside, call, ended, told
 from mcp_types import CallToolRequestParams
 
 import lastword
-from lastword.adapters.mcp._server import desk_of
+from lastword.adapters._desk import Desk
+from lastword.adapters.mcp._arrivals import Arrivals
 from lastword.adapters.mcp._tools import Tools
 from lastword.adapters.tools import ToolSpec, tool_specs
 
@@ -75,7 +76,8 @@ async def test_a_tool_that_fails_as_nobody_foresaw_costs_its_call_alone(caplog: 
 
     async with lastword.open_runtime() as runtime:
         spec = ToolSpec(name="Broken", description="", input_schema={"type": "object"}, handler=fail)
-        tools = Tools(runtime, [spec], desk_of(runtime))
+        desk = Desk(runtime, runtime.loop)
+        tools = Tools(runtime, desk, Arrivals(runtime, desk), [spec])
         answer = await tools.call(None, CallToolRequestParams(name="Broken"))  # type: ignore[arg-type]  # it looks at none
         assert answer.is_error
         assert answer.structured_content["error"] == "internal_error"

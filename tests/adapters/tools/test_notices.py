@@ -11,12 +11,14 @@ from typing import Any
 
 import anyio
 import pytest
+from session_ground import FaultyJournal
 from supervising import until
 from tool_ground import Agent, agent
 
 import lastword
 from lastword.adapters.tools import Notices, tool_specs
-from lastword.notifier import new_uuid7
+from lastword.notifier import InvalidArgumentError, JournalUnavailableError, new_uuid7
+from lastword.session.journal import SqliteJournal
 
 
 async def background(one: Agent, command: str) -> str:
@@ -183,16 +185,80 @@ async def test_the_model_learns_of_a_command_whose_call_was_cancelled(tmp_path: 
         assert await lines(one) == []
 
 
-async def test_a_cursor_of_an_earlier_life_or_of_nobody_settles_nothing() -> None:
+async def test_a_cursor_that_fits_nothing_settles_nothing() -> None:
     async with agent() as one:
-        earlier = await Notices(one.runtime).collect()
         handle = await background(one, "true")
         bulletin = await one.notices.collect()
-        life, _, number = bulletin.cursor.partition("-")
-        for cursor in (earlier.cursor, "", number, "-", life, f"{life}-", f"{life}-²", f"{life}-{number}x", "\ud800"):
+        number, life, tag = bulletin.cursor.split("-")
+        other = f"{tag[:-1]}{'0' if tag[-1] != '0' else '1'}"
+        for cursor in ("", number, "-", "--", life, tag, f"{life}-", f"²-{life}-{other}", f"{number}-{life}-{other}"):
             await one.notices.ack(cursor)
+        await one.notices.ack(f"9-ffff-{other}")  # of an earlier life, and settled by now
+        await one.notices.ack("\ud800")
         assert await unsettled(one.runtime) == [handle]
         await one.notices.ack(bulletin.cursor)
+        await one.notices.ack(bulletin.cursor)
+        assert await unsettled(one.runtime) == []
+
+
+async def test_a_cursor_beyond_the_last_bulletin_is_refused_and_settles_nothing() -> None:
+    """Also where there is something by then that the next bulletin will have."""
+    async with agent() as one:
+        handle = await background(one, "true")
+        number, life, tag = (await one.notices.collect()).cursor.split("-")
+        await one.call("Bash", command="true")
+        for beyond in (int(number) + 1, int(number) + 2, 10**17):
+            cursor = f"{beyond}-{life}-{tag}"
+            for _ in range(2):
+                with pytest.raises(InvalidArgumentError, match="cursor: is beyond the last bulletin"):
+                    await one.notices.ack(cursor)
+            with pytest.raises(InvalidArgumentError, match="cursor: is beyond the last bulletin"):
+                await one.notices.collect(since=cursor)
+        assert handle in await unsettled(one.runtime)
+        assert len(await lines(one)) == 1
+
+
+async def test_a_cursor_settles_what_it_names_in_the_next_life_too(tmp_path: Path) -> None:
+    """For an end that the journal has, that is, once this life has it at hand; and nothing that came after it."""
+    async with agent(tmp_path / "state") as one:
+        await background(one, "exit 3")
+        saved = await one.notices.collect()
+        second = await background(one, "exit 4")
+    async with agent(tmp_path / "state") as one:
+        await one.notices.ack(saved.cursor)
+        assert len(await lines(one)) == 2
+        await one.notices.ack(saved.cursor)
+        assert await unsettled(one.runtime) == [second]
+
+
+async def test_what_the_journal_does_not_have_yet_is_named_for_this_life_alone(tmp_path: Path) -> None:
+    """Its place in the journal can be behind something that no bulletin has told."""
+    journal = FaultyJournal(SqliteJournal(tmp_path / "journal.db"))
+    async with agent(tmp_path / "state", journal=journal) as one:
+        journal.down = True
+        handle = (await one.call("Bash", command="exit 3"))["process_id"]
+        saved = await one.notices.collect()
+        assert saved.cursor.startswith("1-")
+        journal.down = False
+        await one.told_home(handle)
+    async with agent(tmp_path / "state", journal=SqliteJournal(tmp_path / "journal.db")) as one:
+        assert len(await lines(one)) == 1
+        await one.notices.ack(saved.cursor)
+        assert await unsettled(one.runtime) == [handle]
+
+
+async def test_what_an_ack_could_not_settle_is_settled_by_the_same_cursor_later(tmp_path: Path) -> None:
+    journal = FaultyJournal(SqliteJournal(tmp_path / "journal.db"))
+    async with agent(tmp_path / "state", journal=journal) as one:
+        handles = [await background(one, f"exit {code}") for code in (3, 4)]
+        bulletin = await one.notices.collect()
+        journal.down = True
+        with pytest.raises(JournalUnavailableError):
+            await bulletin.ack()
+        assert len(await lines(one)) == 2
+        journal.down = False
+        assert await unsettled(one.runtime) == handles
+        await bulletin.ack()
         assert await unsettled(one.runtime) == []
 
 
