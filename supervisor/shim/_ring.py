@@ -12,6 +12,8 @@ Theory of operation
 - What is overwritten is given up first: publish the new base (of the index: the new first switch), overwrite, publish
   the new total.  So a reader that copies and then finds its start at or above the base has copied well.
 - Once a second at most it is noted when the output came: see `_spans`.
+- Somebody may cut the file short while it is written, for the sake of room on the disk most of all.  What is written
+  next would leave a hole, which reads as zeros: so all that was there is given up first.
 - The file appears by rename, with a valid header; nothing is there before the first byte, or the first note.
 
 Rules
@@ -71,6 +73,7 @@ class RingWriter:
         self._capacity = self._header.capacity
         self._segment = segment_of(limit)
         self._stream: int | None = None  # whose the last bytes are
+        self._size = 0  # what the file has at least, as long as nobody cuts it
         self._told = 0  # the total that readers can see
 
     @property
@@ -153,6 +156,7 @@ class RingWriter:
         if not data or not self._is_there():
             return
         try:
+            self._look_for_cut()
             now, spans = self._now(), self._spans
             if not spans.start <= now < spans.end:
                 _write_all(self._opened, *spans.begin(now, header.total, header.base))
@@ -164,6 +168,7 @@ class RingWriter:
                 at = header.total % self._capacity
                 written = os.pwrite(self._opened, piece[: self._capacity - at], self._data_at + at)
                 header.total += _more_than_nothing(written)
+                self._size = max(self._size, self._data_at + at + written)
                 data = data[written:]
         except OSError as error:
             self._fail(error)
@@ -174,6 +179,18 @@ class RingWriter:
         if header.total + size - self._capacity > header.base:
             header.base = header.total - header.limit
             self._put_header()
+
+    def _look_for_cut(self) -> None:
+        """Give up all that there is where the file is shorter than it was; raises OSError."""
+        if os.fstat(self._opened).st_size >= self._size:
+            return
+        header = self._header
+        self._size = 0
+        header.base = header.end
+        header.first_switch = header.switches
+        self._stream = None
+        self._spans.end = 0.0  # the next one is told at once, with those before it
+        self._put_header()
 
     def _note_switch(self, stream: int) -> None:
         """From here on it is `stream`; raises OSError."""
@@ -199,6 +216,7 @@ class RingWriter:
 
     def _write_header(self) -> None:
         try:
+            self._look_for_cut()
             self._put_header()
         except OSError as error:
             self._fail(error)
