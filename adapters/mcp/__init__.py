@@ -18,15 +18,18 @@ from ._wire import Wire as Wire
 from ._wire import take_wire as take_wire
 
 if TYPE_CHECKING:
-    from ._serving import explained as explained
+    from ._explained import explained as explained
     from ._serving import serve_client as serve_client
 
 __all__ = ["NoWireError", "Wire", "client_directory", "explained", "serve_client", "take_wire"]
 
 
+_LATER = {"explained": "._explained", "serve_client": "._serving"}
+
+
 def __getattr__(name: str) -> object:
-    if name not in {"explained", "serve_client"}:
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module("._serving", __name__), name)
+    value: object = getattr(import_module(_LATER[name], __name__), name)
     globals()[name] = value
     return value

@@ -23,6 +23,7 @@ from ...notifier import JournalUnavailableError, LastwordError, ProcessBackgroun
 from ...session import EventFilter, LoopScope, SubscriptionLostError
 from .._desk import Desk
 from ._arrivals import Arrivals
+from ._explained import Explaining
 from ._opening import Replayed
 from ._push import Hints
 from ._resources import ProcessResources
@@ -42,7 +43,8 @@ confirmed it: give that {CURSOR} to your next call, whichever tool it is."""
 async def serve(runtime: Runtime, incoming: Replayed, outgoing: Outgoing) -> None:
     """Serve one client with the runtime's main loop, until it leaves.
 
-    Raises `JournalFencedError`.  Cancelled: whoever waits for an answer is told that the connection is closed.
+    Raises `JournalFencedError`: whoever waits for an answer is told of it.  Cancelled: whoever waits is told that the
+    connection is closed.
     """
     desk = Desk(runtime, runtime.loop)
     arrivals = Arrivals(runtime, desk)
@@ -65,7 +67,7 @@ async def serve(runtime: Runtime, incoming: Replayed, outgoing: Outgoing) -> Non
         await _catch_up(runtime, arrivals)
         server = build_server(runtime, Tools(runtime, desk, arrivals), hints)
         options = server.create_initialization_options(NotificationOptions(resources_changed=True))
-        await server.run(incoming, outgoing, options)
+        await server.run(incoming, Explaining(outgoing, lambda: failure), options)
         tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure

@@ -21,9 +21,10 @@ from anyio.abc import TaskStatus
 
 from ..._runtime import Runtime, open_runtime
 from ...notifier import LastwordError
-from ...supervisor import DirectoryInUseError, ErrorCode, StopMode, SupervisorError
+from ...supervisor import ErrorCode, StopMode, SupervisorError
 from .._signals import heard
 from ._client_state import client_directory
+from ._explained import explained
 from ._opening import Opening, Replayed, first_request, refuse
 from ._server import serve
 from ._transport import Incoming, Outgoing, run_transport
@@ -98,16 +99,6 @@ def own_directory(client: str, environ: Mapping[str, str]) -> Path:
         raise SupervisorError(
             ErrorCode.INVALID_SETTINGS, "there is no working or no home directory; name a state directory with --state"
         ) from None
-
-
-def explained(error: LastwordError) -> str:
-    """What a person reads who has configured the server."""
-    if isinstance(error, DirectoryInUseError):
-        return (
-            "another server has this client's state directory; end it, or give this one a directory of its own "
-            "with --state"
-        )
-    return error.message if isinstance(error, SupervisorError) else str(error)
 
 
 async def _stop_all(runtime: Runtime) -> None:

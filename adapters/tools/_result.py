@@ -28,6 +28,14 @@ _FIELDS = {"cwd": "workdir", "output_limit": "max_output_bytes", "pty": "tty"}
 # Where its advice is for whoever calls the library.
 _ADVICE = {
     ErrorCode.NOT_FOUND: "you have no process of that id; give one that a result has named",
+    ErrorCode.STDIN_CLOSED: (
+        "it takes no input: it has ended, its input was ended, or it was started without one; start one with an input, "
+        "or a tty"
+    ),
+    ErrorCode.OUTPUT_QUOTA_EXCEEDED: (
+        "what runs has reserved all the room that there is for output; wait for one to end, stop one, or have less kept"
+    ),
+    ErrorCode.SUPERVISOR_SHUTTING_DOWN: "the host is closing: nothing starts any more, and what runs is stopped",
     ErrorCode.PTY_UNAVAILABLE: "it has no terminal: start it with tty, or without where none can be had",
 }
 

@@ -317,7 +317,13 @@ async def test_the_sdks_client_is_told_so_too_by_whichever_generation_it_asks(
                     pytest.fail("it is connected")
 
 
-async def test_where_its_session_is_taken_by_another_the_client_hears_an_end_and_the_log_why(
+TAKEN = (
+    "another process has taken this server's state directory, so this server has ended, and its jobs with it; end that "
+    "process or give this server a directory of its own with --state, and start it again"
+)
+
+
+async def test_where_its_session_is_taken_by_another_the_client_is_told_so_and_what_to_do(
     tmp_path: Path, other_backend: str
 ) -> None:
     """As a second host does that has found the directory's lock free: on a file system that loses it."""
@@ -329,10 +335,10 @@ async def test_where_its_session_is_taken_by_another_the_client_hears_an_end_and
         other.close()
         await server.send(request(1, "tools/call", name="Bash", arguments={"command": "exec sleep 300"}))
         (heard,) = await server.rest()
-        assert (heard["id"], heard["error"]["message"]) == (1, "Connection closed")
+        assert (heard["id"], heard["error"]["message"]) == (1, TAKEN)
         assert await server.process.wait() == 1
     *_, why = (tmp_path / "stderr").read_text().splitlines()
-    assert why == "lastword: epoch 1 is over: another opener holds epoch 2 of this journal"
+    assert why == f"lastword: {TAKEN}"
 
 
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ async def test_a_pipe_takes_lines_and_its_end() -> None:
         assert (await one.call("ProcessInput", process_id=handle, eof=True))["status"] == "exited"
         refused = await one.call("ProcessInput", process_id=handle, data="more")
         assert refused["error"] == "stdin_closed"
+        assert refused["message"].endswith("start one with an input, or a tty")  # in a model's words, not the library's
 
 
 async def test_without_stdin_a_command_reads_end_of_file_and_takes_nothing() -> None:
