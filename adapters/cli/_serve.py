@@ -18,6 +18,9 @@ _LOOK_SECONDS: Final = 0.02
 # Longer than a server takes to close: its runtime's grace and ten seconds, and its turn.
 _END_SECONDS: Final = 30.0
 
+# One that does not answer, or has hung up, has ended by now, or will not.
+_LOST_SECONDS: Final = 2.0
+
 
 @click.command(short_help="Keep the directory's jobs, for whoever connects.")
 @click.option("--idle", callback=duration_of, metavar="TIME", help="End after once to twice this time of nothing.")
@@ -49,17 +52,21 @@ def serve(idle: float | None, end: bool, force: bool, state: Path) -> None:
 
 
 def _end(state: Path, *, force: bool) -> None:
-    from ..serve import RequestError
+    from ..serve import ConnectionLostError, RequestError
     from ._served import ask_server
 
     server = _holder(state)
+    patience = _END_SECONDS
     try:
         ask_server(state, lambda client: client.shutdown(stop_running=force))
     except RequestError as error:
         if error.code != "busy":
             raise
         raise CommandFailedError("jobs are running; stop them first, or end them, too, with --force") from None
-    wait_until_gone(state, server, _END_SECONDS)
+    except ConnectionLostError:
+        # It may have ended before it could answer, which is what was asked for.
+        patience = _LOST_SECONDS
+    wait_until_gone(state, server, patience)
 
 
 def wait_until_gone(state: Path, server: int | None, patience: float) -> None:
@@ -72,7 +79,8 @@ def wait_until_gone(state: Path, server: int | None, patience: float) -> None:
     while server is not None and _holder(state) == server:
         if time.monotonic() >= until:
             raise CommandFailedError(
-                "the server has been told to end, and still holds the directory; its serve.log may say why"
+                "the server has not ended, though it was told to: it is stopped, or stuck; its serve.log may say why, "
+                "and killing it ends its jobs, too"
             )
         time.sleep(_LOOK_SECONDS)
 

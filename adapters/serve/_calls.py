@@ -7,6 +7,8 @@ Theory of operation
 - A call that is cancelled tells the server; what it had begun there (a start, a stop) goes on.
 - Who is in the middle of sending a line is not cancelled, but has patience for some seconds only: after half a line
   nothing could follow.
+- Many an answer may take for ever, as that to a wait, so no call has a deadline of its own.  But while one waits, the
+  server is asked now and then whether it is there (`ping`): one that is stopped or stuck is left, and not waited for.
 """
 
 from __future__ import annotations
@@ -28,20 +30,21 @@ from ._bounds import MAX_IN_FLIGHT, VERSION
 from ._errors import ConnectionLostError, NotServedError, RequestError
 from ._lines import Lines, LineTooLongError
 from ._replies import Fault, Reply, Welcome
-from ._requests import Cancel, Hello, Request
+from ._requests import Cancel, Hello, Ping, Request
 from ._stream import SocketStream
 from ._wire import Answer, WireError, decode_answer, encode_request
 
 ReplyT = TypeVar("ReplyT", bound=Reply)
 ClientT = TypeVar("ClientT")
 
-# A server answers a hello, and takes a line, at once, or it is stuck.
+# A server answers a hello or a ping, and takes a line, at once, or it is stuck.
 _PATIENCE_SECONDS = 10.0
 
 # A quarter is left for requests that were given up here and are still being finished there.
 _AT_ONCE = MAX_IN_FLIGHT * 3 // 4
 
 _CLOSED = "the server has closed it"
+_SILENT = "the server does not answer"
 _TOO_LONG = "its answer is longer than a line"
 
 
@@ -68,7 +71,7 @@ class Calls:
             call = self._waiting[request_id] = _Call()
             try:
                 await self._send(line)
-                answer = await call.answered()
+                answer = await self._answered(call)
             except anyio.get_cancelled_exc_class():
                 await self._give_up(request_id)
                 raise
@@ -109,6 +112,27 @@ class Calls:
     async def aclose(self) -> None:
         """Close the connection."""
         await self._lines.aclose()
+
+    async def _answered(self, call: _Call) -> Answer | None:
+        while True:
+            with anyio.move_on_after(_PATIENCE_SECONDS):
+                return await call.answered()
+            await self._probe()
+
+    async def _probe(self) -> None:
+        """Return when the server has said that it is there; where it does not, the connection is lost."""
+        request_id = next(self._ids)
+        ping = self._waiting[request_id] = _Call()
+        try:
+            await self._send(_encoded(request_id, Ping()))
+            # Twice, for it may be this program that was stopped for a while: then the answer is there by now.
+            for _ in range(2):
+                with anyio.move_on_after(_PATIENCE_SECONDS / 2):
+                    await ping.answered()
+                    return
+            self._lose(_SILENT)
+        finally:
+            self._waiting.pop(request_id, None)
 
     async def _send(self, line: bytes) -> None:
         with anyio.move_on_after(_PATIENCE_SECONDS, shield=True) as patience:
@@ -196,7 +220,7 @@ async def open_calls(directory: Path) -> Calls:
         with anyio.CancelScope(shield=True):
             await lines.aclose()
         if isinstance(error, TimeoutError):
-            raise ConnectionLostError("the server does not answer") from None
+            raise ConnectionLostError(_SILENT) from None
         raise
 
 

@@ -68,9 +68,9 @@ class Client:
     """A connection to a server.  `connect` and `connect_or_start` make one; there is no other way.
 
     Every call raises `RequestError` where the server has refused it or could not do it, and `ConnectionLostError`
-    where nobody knows.  A process is named by its handle, a prefix that only one handle has, or its name.  All calls
-    are checkpoints and may be made at the same time.  Cancelled: the server is told, and does not go on waiting; what
-    it has begun it finishes.
+    where nobody knows: it has gone, or is stuck, and has not answered for twenty seconds whether it is there.  All
+    calls are checkpoints and may be made at the same time.  A process is named by its handle, a prefix that only one
+    handle has, or its name.  Cancelled: the server is told, and does not go on waiting; what it has begun it finishes.
     """
 
     def __init__(self, calls: Calls) -> None:

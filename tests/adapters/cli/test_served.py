@@ -12,12 +12,15 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import IO, Any
 
+import anyio
 import psutil
 import pytest
 from cli_ground import COMMAND, HANG_SECONDS, Ground, Running, gone
 
+from lastword.adapters.cli import _serve
 from lastword.adapters.cli._errors import CommandFailedError
 from lastword.adapters.cli._serve import wait_until_gone
+from lastword.adapters.serve import _calls, connect
 from lastword.supervisor import view_directory
 
 READY = "echo ready $$; exec sleep 600"
@@ -27,7 +30,7 @@ READY = "echo ready $$; exec sleep 600"
 def no_server_left(ground: Ground) -> Generator[None]:
     """Whatever server the test has started is ended."""
     yield
-    if (ground.state / "serve.sock").exists():
+    if (ground.state / "serve.sock").exists() and view_directory(ground.state).held:
         ground.out("serve", "--stop", "--force")
 
 
@@ -105,7 +108,7 @@ def test_the_end_of_a_server_is_waited_for_and_not_that_of_who_has_the_directory
         assert (done.returncode, done.stderr) == (0, b"")
         assert lines(other.stdout).readline() == b"held\n"
         began = time.monotonic()
-        with pytest.raises(CommandFailedError, match="still holds"):
+        with pytest.raises(CommandFailedError, match="has not ended"):
             wait_until_gone(ground.state, other.pid, 0.1)
         wait_until_gone(ground.state, os.getpid(), HANG_SECONDS)  # held by another
         assert time.monotonic() - began < HANG_SECONDS
@@ -137,6 +140,68 @@ def test_a_foreground_run_goes_through_the_server_and_ends_with_its_command(grou
         command.wait()
         gone(pid)
     assert ground.here("wait", "left")[0] == 128 + signal.SIGTERM
+
+
+def test_a_server_that_is_stopped_is_not_waited_for_and_one_that_is_killed_is_no_server(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ground.start("serve") as server, monkeypatch.context() as patience:
+        assert b"ready" in lines(server.stderr).readline()
+        ground.out("run", "-d", "--name", "long", "--", "sleep", "600")
+        server.send_signal(signal.SIGSTOP)
+        patience.setattr(_calls, "_PATIENCE_SECONDS", 0.1)
+        patience.setattr(_serve, "_LOST_SECONDS", 0.1)
+        for line, code, told in (
+            (("serve", "--stop"), 1, b"has not ended"),
+            (("wait", "long"), 1, b"does not answer"),
+            (("stop", "long"), 1, b"does not answer"),
+            (("send", "long", "x"), 1, b"does not answer"),
+            (("pending",), 1, b"does not answer"),
+            (("run", "-d", "--", "true"), 125, b"does not answer"),
+            (("run", "--", "true"), 125, b"does not answer"),
+            (("logs", "-f", "long"), 1, b"does not answer"),
+            (("events", "-f"), 1, b"does not answer"),
+            (("ack", "--all"), 0, b"nothing to acknowledge"),  # and it is not asked
+        ):
+            found, _, notes = ground.here(*line)
+            assert (found, told in notes, notes.count(b"\n")) == (code, True, 1), (line, notes)
+        assert [job["state"] for job in ground.objects("ps")] == ["running"]
+        server.kill()
+        server.wait()
+    assert [job["state"] for job in ground.objects("ps")] == ["unsettled"]
+    for line in (("serve", "--stop"), ("wait", "long"), ("stop", "long"), ("send", "long", "x")):
+        found, out, notes = ground.here(*line)
+        assert (found, out, notes.count(b"\n")) == (1, b"", 1), (line, notes)
+    assert ground.out("logs", "-f", "long") == ""
+    assert ground.here("ack", "long")[0] == 0
+    ground.out("run", "-d", "--", "true")  # by a new server
+    assert next(job["state"] for job in ground.objects("ps", "-a")) == "lost_on_restore"
+
+
+def test_a_server_that_is_killed_with_a_call_unanswered_is_told(ground: Ground) -> None:
+    with ground.start("serve") as server:
+        assert b"ready" in lines(server.stderr).readline()
+        ground.out("run", "-d", "--name", "long", "--", "sh", "-c", "echo begun; exec sleep 600")
+        with (
+            ground.start("wait", "long") as waiting,
+            ground.start("logs", "-f", "long") as log,
+            ground.start("run", "--", "sh", "-c", "echo here; exec sleep 600") as here,
+        ):
+            assert lines(log.stdout).readline() == b"begun\n"
+            assert lines(here.stdout).readline() == b"here\n"
+            # What waits is known to be asked once the server counts its clients.
+            while anyio.run(_connections, ground.state) < 4:
+                pass
+            server.kill()
+            for command, code in ((waiting, 1), (log, 1), (here, 125)):
+                assert command.wait(HANG_SECONDS) == code
+                assert lines(command.stderr).read().count(b"\n") == 1
+        server.wait()
+
+
+async def _connections(state: Path) -> int:
+    async with connect(state) as client:
+        return (await client.status()).connections
 
 
 def test_survivors_are_kept_for_as_long_as_their_job_is(ground: Ground) -> None:

@@ -85,6 +85,59 @@ async def test_who_does_not_read_is_not_waited_for(tmp_path: Path, monkeypatch: 
             await client.ping()
 
 
+async def test_who_is_stuck_with_a_call_is_left_by_every_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long an answer may take: it says nothing at all any more."""
+    monkeypatch.setattr(calls, "_PATIENCE_SECONDS", 0.1)
+
+    async def only_greet(lines: Lines) -> None:
+        await lines.receive()
+        await lines.send(_line(WELCOME))
+        while await lines.receive() is not None:
+            pass
+
+    async with facing(tmp_path, only_greet), connect(tmp_path) as client:
+
+        async def wait() -> None:
+            with pytest.raises(ConnectionLostError, match="does not answer"):
+                await client.wait(["x"])
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(30):  # some of them wait for their turn to ask
+                tasks.start_soon(wait)
+        with pytest.raises(ConnectionLostError, match="does not answer"):
+            await client.ping()
+
+
+@pytest.mark.parametrize("said", [{"ok": {}}, {"error": {"code": "too_many_requests", "message": "wait"}}])
+async def test_who_is_slow_with_a_call_and_says_anything_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: dict[str, Any]
+) -> None:
+    asked: list[str] = []
+
+    async def be_slow(lines: Lines) -> None:
+        await lines.receive()
+        await lines.send(_line(WELCOME))
+        shutdown = json.loads(await lines.receive() or b"")
+        monkeypatch.setattr(calls, "_PATIENCE_SECONDS", 1e6)  # the call waits already, and from now on nobody hurries
+        ping = json.loads(await lines.receive() or b"")
+        asked.append(ping["op"])
+        await lines.send(_line({"id": ping["id"], **said}))
+        await anyio.wait_all_tasks_blocked()
+        pinged.set()
+        other = json.loads(await lines.receive() or b"")
+        asked.append(other["op"])
+        await lines.send(_line({"id": other["id"], "ok": {}}) + _line({"id": shutdown["id"], "ok": {}}))
+        await lines.receive()
+
+    pinged = anyio.Event()
+    async with facing(tmp_path, be_slow), connect(tmp_path) as client, anyio.create_task_group() as tasks:
+        monkeypatch.setattr(calls, "_PATIENCE_SECONDS", 0.05)
+        tasks.start_soon(client.shutdown)
+        await pinged.wait()
+        await client.ping()
+    assert asked == ["ping", "ping"]
+
+
 def _line(record: Any) -> bytes:
     return json.dumps(record).encode() + b"\n"
 
