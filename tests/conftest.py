@@ -14,8 +14,8 @@ import hypothesis
 import pytest
 from anyio.lowlevel import current_token
 
-# No deadline: these machines are noisy, and a timed assertion is never a test.
-hypothesis.settings.register_profile("lastword", deadline=None)
+# No deadline, and no complaint of slow drawing: these machines are noisy, and a timed assertion is never a test.
+hypothesis.settings.register_profile("lastword", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("lastword")
 
 

@@ -29,12 +29,14 @@ async def start_job(state: Path, order: Order, size: Size | None, *, split: bool
     Raises `CommandFailedError` where it cannot be started, with the exit code for it, and what opening raises.
     """
     async with AsyncExitStack() as stack:
-        began = anyio.current_time()
+        hopeless: float | None = None  # counted from the first answer, not from the question: a try may take long
         while True:
             try:
                 job = await enter_job(stack, state, order, size, split=split)
             except _HeldError:
-                if anyio.current_time() - began >= _PATIENCE_SECONDS:
+                now = anyio.current_time()
+                hopeless = now + _PATIENCE_SECONDS if hopeless is None else hopeless
+                if now >= hopeless:
                     raise CommandFailedError(IN_USE, OURS) from None
                 await anyio.sleep(_LOOK_SECONDS)
             else:

@@ -15,7 +15,7 @@ from supervising import HANG_SECONDS, until
 
 import lastword
 from lastword.adapters._desk import Desk
-from lastword.adapters.mcp import _tools
+from lastword.adapters.mcp import _server, _tools
 from lastword.adapters.mcp._arrivals import Arrivals
 from lastword.adapters.mcp._opening import Replayed
 from lastword.adapters.mcp._server import serve
@@ -154,7 +154,10 @@ async def test_jobs_of_an_ended_life_are_told_by_the_first_result_of_the_next(tm
         assert (notice["process_id"], notice["reason"]) == (handle, "runner_shutdown")
 
 
-async def test_the_first_result_waits_for_what_is_on_its_way_to_the_journal(tmp_path: Path) -> None:
+async def test_the_first_result_waits_for_what_is_on_its_way_to_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_server, "_CATCH_UP_SECONDS", HANG_SECONDS)
     journal = FaultyJournal(SqliteJournal(tmp_path / "journal.db"))
     with anyio.fail_after(HANG_SECONDS):
         async with lastword.open_runtime(tmp_path / "state", journal=journal) as runtime:

@@ -52,7 +52,7 @@ async def test_c81_an_idle_agent_is_woken_and_the_end_is_never_seen_before_its_n
             await runtime.loop.receive()
             told.set()
 
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(agent)
                 await anyio.wait_all_tasks_blocked()
@@ -67,7 +67,7 @@ async def test_c82_only_the_owner_is_told_and_only_it_sees_the_job() -> None:
     async with lastword.open_runtime() as runtime:
         mine, other = runtime.session.open_loop(uuid4()), runtime.session.open_loop(uuid4())
         process = await runtime.start("true", owner=mine)
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             notice = await mine.receive()
         assert notice.notification.process_handle == process.handle
         assert notice.notification.loop_id == mine.loop_id
@@ -86,7 +86,7 @@ async def test_c84_waiting_and_reading_never_consume_a_notice(tmp_path: Path) ->
         await process.read_output()
         await process.stop()
         assert runtime.supervisor.list(runtime.loop) == [process]
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             notice = await runtime.loop.receive()
         assert notice.notification.command_id == process.command_id
         await notice.ack()
@@ -111,16 +111,16 @@ async def test_c85_an_owner_that_was_not_listening_is_told_when_it_is_back(tmp_p
         process = await runtime.start("true", owner=loop)
         await loop.aclose()
         await process.wait()
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             await runtime.supervisor.outbox.wait_empty()
         (pending,) = await runtime.pending()
         assert (pending.record_id, pending.status) == (process.command_id, "unacknowledged")
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             notice = await runtime.session.open_loop(loop_id).receive()
         assert notice.notification.command_id == process.command_id
     async with lastword.open_runtime(tmp_path / "state") as runtime:
         assert [record.record_id for record in await runtime.pending()] == [process.command_id]
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             notice = await runtime.session.open_loop(loop_id).receive()
         assert notice.notification.command_id == process.command_id
 
@@ -129,11 +129,11 @@ async def test_c86_an_acknowledgement_outlives_the_process_and_nothing_less_does
     """Kills around it are in tests/crash; here both sides of the line."""
     async with lastword.open_runtime(tmp_path / "state") as runtime:
         acked, held = await runtime.start("true"), await runtime.start("true")
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             notices = {n.notification.command_id: n for n in [await runtime.loop.receive() for _ in range(2)]}
         await notices[acked.command_id].ack()
     async with lastword.open_runtime(tmp_path / "state") as runtime:
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             notice = await runtime.loop.receive()
         assert notice.notification.command_id == held.command_id
         await nothing_more(runtime.loop)
@@ -146,7 +146,7 @@ async def test_c87_delivery_is_tried_until_it_is_taken_and_is_listed_meanwhile()
         process = await runtime.start("exit 7")
         await process.wait()
         assert process.command_id in {record.record_id for record in await runtime.pending()}
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             notice = await runtime.loop.receive()
         assert journal.failures == 0
         assert notice.notification.command_id == process.command_id
@@ -161,12 +161,12 @@ async def test_c88_what_we_stopped_ourselves_is_never_told_as_failed(tmp_path: P
         outcome = await asked.stop()
         assert outcome is not None
         assert (outcome.state, outcome.reason) == (ProcessState.TERMINATED, TerminalReason.TERMINATED)
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             notice = await runtime.loop.receive()
         assert notice.notification.reason is TerminalReason.TERMINATED
         await notice.ack()
     async with lastword.open_runtime(tmp_path / "state") as runtime:
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             told = [(await runtime.loop.receive()).notification for _ in processes]
         await nothing_more(runtime.loop)
     assert {(one.state, one.reason) for one in told} == STOPPED

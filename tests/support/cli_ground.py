@@ -126,7 +126,8 @@ class OnTerminal:
         deadline = time.monotonic() + HANG_SECONDS
         while (at := self.shown.find(needle, self._read_to)) < 0:
             assert time.monotonic() < deadline, (needle, self.shown)
-            assert self._take(1.0) or self.process.poll() is None, (needle, self.shown)
+            ended = self.process.poll() is not None
+            assert self._take(1.0) or not ended, (needle, self.shown)
         begin, self._read_to = self._read_to, at + len(needle)
         return self.shown[begin : self._read_to]
 

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 import anyio
 import anyio.abc
 from anyio.streams.buffered import BufferedByteReceiveStream
 from crash_hosts import support_environment
 from mcp import Client, StdioServerParameters
+from mcp.client import stdio
 from mcp.client.stdio import stdio_client
 from mcp.shared.message import SessionMessage
 from mcp_types import CallToolResult, Implementation, TextContent
 from supervising import HANG_SECONDS, nothing_left
 
 import lastword
+from lastword.adapters.mcp import _server, _tools
 from lastword.adapters.mcp._opening import Replayed
 from lastword.adapters.mcp._server import serve
 
@@ -41,12 +44,19 @@ async def beside(
     `options` are those of `open_runtime`, and `message_handler` of the client.
     """
     handler = options.pop("message_handler", None)
-    with nothing_left(), anyio.fail_after(HANG_SECONDS):
+    with nothing_left(), anyio.fail_after(HANG_SECONDS), _patient():
         async with (
             lastword.open_runtime(state, **options) as runtime,
             Client(connected(runtime), mode=generation, message_handler=handler) as client,
         ):
             yield client, runtime
+
+
+@contextmanager
+def _patient() -> Generator[None]:
+    """A result waits for the notice that belongs to it, however slow the machine is."""
+    with patch.object(_tools, "_NOTICE_SECONDS", 1e6), patch.object(_server, "_CATCH_UP_SECONDS", 1e6):
+        yield
 
 
 @asynccontextmanager
@@ -88,8 +98,15 @@ async def background(client: Client, command: str, **arguments: Any) -> str:
 async def ended(client: Client, handle: str, **arguments: Any) -> Result:
     """What a call says that waits for the job's end."""
     return await call(
-        client, "ProcessOutput", process_id=handle, wait="any", until="end", timeout_ms=20_000, **arguments
+        client, "ProcessOutput", process_id=handle, wait="any", until="end", timeout_ms=60_000, **arguments
     )
+
+
+async def telling(client: Client, result: Result, count: int = 1) -> Result:
+    """The first result, from `result` on, that tells so many ends: on a slow disk notices may be late."""
+    while len(told(result)) < count:
+        result = await call(client, "ProcessList")
+    return result
 
 
 # --- a server of its own, over stdio
@@ -120,14 +137,21 @@ async def over_stdio(
     generation: str = "auto",
     cwd: Path | None = None,
     env: dict[str, str] | None = None,
+    patience: float = HANG_SECONDS,
 ) -> AsyncGenerator[Client]:
-    """A client of a server that it has started."""
+    """A client of a server that it has started, and that it lets end by itself for so many seconds: the SDK's own two
+    are short on a machine with many others on it.
+    """
     command, *rest = server_command(backend, *arguments)
     parameters = StdioServerParameters(
         command=command, args=rest, cwd=cwd or home, env=server_environment(home, **(env or {}))
     )
     info = Implementation(name=name, version="1")
-    with anyio.fail_after(HANG_SECONDS), (home / "stderr").open("a") as errors:
+    with (
+        anyio.fail_after(HANG_SECONDS),
+        (home / "stderr").open("a") as errors,
+        patch.object(stdio, "PROCESS_TERMINATION_TIMEOUT", patience),
+    ):
         async with Client(stdio_client(parameters, errlog=errors), mode=generation, client_info=info) as client:
             yield client
 

@@ -101,7 +101,7 @@ def converse(path: str, said: bytes) -> int:
     """Say hello and all of that; the server must answer what comes after it.  The count of its answers."""
     answers = 0
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(30)
+        connection.settimeout(90)
         connection.connect(path)
         connection.sendall(HELLO + said + json.dumps({"id": _LAST, "op": "ping"}).encode() + b"\n")
         with connection.makefile("rb") as lines:
@@ -121,7 +121,7 @@ def converse(path: str, said: bytes) -> int:
 def intrude(path: str, said: bytes) -> None:
     """Say all of that before any hello; the server may hang up, and must not keep one waiting who has."""
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(30)
+        connection.settimeout(90)
         connection.connect(path)
         try:
             connection.sendall(said)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -108,6 +107,13 @@ def daemons(directory: Path) -> list[psutil.Process]:
     return found
 
 
+async def daemon_of(directory: Path) -> psutil.Process:
+    """The one that is left where others, or who has forked it, are about to end; bounded by the caller."""
+    while len(found := daemons(directory)) != 1:  # noqa: ASYNC110 -- nobody is there to set an event
+        await anyio.sleep(0.005)
+    return found[0]
+
+
 @asynccontextmanager
 async def daemons_of(directory: Path) -> AsyncGenerator[None]:
     """A block in which servers are started for `directory`; none is left after it."""
@@ -117,7 +123,8 @@ async def daemons_of(directory: Path) -> AsyncGenerator[None]:
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(HANG_SECONDS):
                 for process in daemons(directory):
-                    os.kill(process.pid, signal.SIGTERM)
+                    with contextlib.suppress(psutil.NoSuchProcess):  # it was about to end
+                        process.send_signal(signal.SIGTERM)
                 await until(lambda: not daemons(directory))
 
 

@@ -61,7 +61,7 @@ async def test_a_holder_that_lets_go_in_a_moment_is_waited_for(
         except CommandFailedError as error:
             refused.append(error.message)
 
-    with anyio.fail_after(30), ExitStack() as held:
+    with anyio.fail_after(90), ExitStack() as held:
         held.enter_context(hold_directory(tmp_path / "state", session_id=None, new_id=uuid4))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run)
@@ -78,7 +78,7 @@ async def test_a_notice_that_cannot_be_acknowledged_does_not_hide_the_exit_code(
         raise JournalUnavailableError("the disk is full")
 
     monkeypatch.setattr(JobHere, "settle", fail)
-    with anyio.fail_after(30):
+    with anyio.fail_after(90):
         foreground = _foreground._Foreground(ORDER, tmp_path / "state", None, quiet=False)  # pyright: ignore[reportPrivateUsage]
         assert await foreground.run() == 6
     assert capfd.readouterr().err == "lastword: its notice stays pending (the disk is full)\n"
@@ -93,7 +93,7 @@ async def test_input_that_a_server_takes_no_more_is_told_and_nothing_is_said_to_
         await serve(tmp_path / "state", ready=ready.set)
 
     ours, theirs = socket.socketpair()
-    with ours, theirs, anyio.fail_after(30):
+    with ours, theirs, anyio.fail_after(90):
         theirs.send(b"data")
         theirs.setblocking(False)
         async with anyio.create_task_group() as tasks:
@@ -118,7 +118,7 @@ async def test_beside_another_users_server_the_files_are_looked_at(
     async def keep() -> None:
         await serve(tmp_path / "state", ready=ready.set)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(90):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(keep)
             await ready.wait()

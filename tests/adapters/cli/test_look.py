@@ -51,7 +51,7 @@ def test_jobs_and_what_is_pending(lived: Ground) -> None:
     assert (odd["name"], odd["exit_code"], odd["total_bytes"]) == ("odd", 3, 22)
     assert lived.out("ps") == ""
     assert re.fullmatch(
-        rf"{talk['handle'][:8]}\ttalk\tsh\texited 0\t\d+s ago\t0s\t3.8 KiB", lived.out("ps", "-a").splitlines()[0]
+        rf"{talk['handle'][:8]}\ttalk\tsh\texited 0\t\S+ ago\t\S+\t3.8 KiB", lived.out("ps", "-a").splitlines()[0]
     )
     (waiting,) = lived.objects("pending")
     assert (waiting["process_handle"], waiting["name"], waiting["status"]) == (odd["handle"], "odd", "unacknowledged")
@@ -190,13 +190,13 @@ def test_a_reader_that_leaves_is_no_error(lived: Ground, line: tuple[str, ...]) 
     os.close(read)
     with lived.start(*line, stdout=write) as command:
         os.close(write)
-        _, notes = command.communicate(timeout=30)
+        _, notes = command.communicate(timeout=90)
     assert (command.returncode, notes) == (-signal.SIGPIPE, b"")
 
 
 def test_a_full_disk_is_told(lived: Ground) -> None:
     with Path("/dev/full").open("wb") as full, lived.start("events", stdout=full) as command:
-        _, notes = command.communicate(timeout=30)
+        _, notes = command.communicate(timeout=90)
     assert (command.returncode, notes.count(b"\n")) == (1, 1)
 
 

@@ -80,7 +80,7 @@ def test_a_reader_that_leaves_ends_job_and_command_as_a_broken_pipe_does(ground:
         assert command.stdout is not None
         pid = int(command.stdout.readline())
         command.stdout.close()
-        assert command.wait(30) == -signal.SIGPIPE
+        assert command.wait(90) == -signal.SIGPIPE
         assert command.stderr is not None
         assert command.stderr.read() == b""
     gone(pid)
@@ -125,7 +125,7 @@ def test_a_second_run_in_a_held_directory_is_refused_in_one_line(ground: Ground)
             code, _, notes = ground.here(*line)
             assert (code, b"in use" in notes, notes.count(b"\n")) == (125 if line[0] == "run" else 1, True, 1), line
         first.terminate()
-        assert first.wait(30) == 128 + signal.SIGTERM
+        assert first.wait(90) == 128 + signal.SIGTERM
     assert [job["state"] for job in ground.objects("ps", "-a")] == ["terminated"]
 
 
@@ -203,5 +203,5 @@ def test_ctrl_c_before_the_job_runs_gives_up(ground: Ground) -> None:
             while not view_directory(ground.state).held:
                 assert command.poll() is None
             command.send_signal(signal.SIGINT)
-            assert command.wait(30) == 128 + signal.SIGINT
+            assert command.wait(90) == 128 + signal.SIGINT
     assert [job["state"] for job in ground.objects("ps", "-a")] == ["exited"]

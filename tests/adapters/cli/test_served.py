@@ -21,6 +21,7 @@ from lastword.adapters.cli import _serve
 from lastword.adapters.cli._errors import CommandFailedError
 from lastword.adapters.cli._serve import wait_until_gone
 from lastword.adapters.serve import _calls, connect
+from lastword.adapters.serve._address import connect_socket
 from lastword.supervisor import view_directory
 
 READY = "echo ready $$; exec sleep 600"
@@ -60,15 +61,15 @@ def test_a_job_in_the_background_is_followed_waited_for_told_and_acknowledged(gr
         assert next_object(table.stdout)["state"] == "running"
         assert next_object(events.stdout)["event"]["type"] == "ProcessBackgrounded"
         gate.touch()
-        assert waiting.wait(30) == 4
+        assert waiting.wait(90) == 4
         assert lines(waiting.stdout).read().decode() == f"{handle}\tapi\texited 4\n"
         assert lines(log.stdout).read() == b"over\n"
-        assert log.wait(30) == 0  # its end is the end
+        assert log.wait(90) == 0  # its end is the end
         assert next_object(table.stdout)["state"] == "exited"
         assert next_object(events.stdout)["event"]["type"] == "ProcessCompleted"
         for command in (table, events):
             command.send_signal(signal.SIGINT)
-            assert command.wait(30) == -signal.SIGINT
+            assert command.wait(90) == -signal.SIGINT
             assert lines(command.stderr).read() in {b"", b"\n"}
     (waits,) = ground.objects("pending")
     assert (waits["name"], waits["status"]) == ("api", "unacknowledged")
@@ -84,7 +85,10 @@ def test_jobs_are_stopped_together_and_what_outlives_an_interrupt_is_told(ground
         for name, script in (("plain", READY), ("deaf", deaf))
     ]
     assert ground.here("wait", "--timeout", "0.1", "plain")[0] == 124
-    assert ground.here("stop", "-m", "interrupt", "-t", "0.5", "plain", "deaf") == (
+    with ground.start("logs", "-f", "deaf") as log:
+        assert lines(log.stdout).readline() == b"ready\n"
+        log.terminate()
+    assert ground.here("stop", "-m", "interrupt", "-t", "3", "plain", "deaf") == (
         1,
         f"{handles[0]}\tplain\tinterrupted\n".encode(),
         b"lastword: 1 of them still runs\n",
@@ -225,9 +229,10 @@ def test_survivors_are_kept_for_as_long_as_their_job_is(ground: Ground) -> None:
 
 
 def test_a_server_that_is_idle_ends_and_its_jobs_are_no_idleness(ground: Ground) -> None:
-    with ground.start("serve", "--idle", "2") as server:
+    with ground.start("serve", "--idle", "3") as server:
         assert b"ready" in lines(server.stderr).readline()
-        ground.out("run", "-d", "--", "sleep", "2.5")
+        with connect_socket(ground.state):  # a visit, until the job is there
+            ground.out("run", "-d", "--", "sleep", "3.5")
         assert server.wait(HANG_SECONDS) == 0
         assert lines(server.stderr).read() == b""
     assert [(job["state"], job["exit_code"]) for job in ground.objects("ps", "-a")] == [("exited", 0)]
@@ -261,7 +266,7 @@ def test_a_follower_whose_reader_leaves_ends_as_a_broken_pipe_does(ground: Groun
         command.stdout.readline()
         command.stdout.close()
         ground.out("send", "talk", "more", "--eof")
-        assert command.wait(30) == -signal.SIGPIPE
+        assert command.wait(90) == -signal.SIGPIPE
         assert command.stderr is not None
         assert command.stderr.read() == b""
 
@@ -317,7 +322,7 @@ def test_input_is_sent_to_a_pipe_and_to_a_terminal(ground: Ground) -> None:
         shown = [lines(log.stdout).readline().rstrip() for _ in range(3)]
         assert sorted(shown) == [b"24 80", b"got some words", b"some words"]  # when it is echoed, nobody knows
         ground.out("send", "shell", "--key", "C-c")
-        assert log.wait(30) == 0
+        assert log.wait(90) == 0
     assert ground.here("wait", "shell")[0] == 128 + signal.SIGINT
     ground.out("run", "-d", "--name", "deaf", "--", "sleep", "600")
     for line in (("send", "deaf", "x"), ("send", "shell", "x"), ("send", "deaf", "--key", "Nope")):
@@ -350,6 +355,6 @@ def test_beside_a_foreground_run_its_output_and_events_are_followed_by_looking(g
             gate.touch()
             assert lines(log.stdout).read() == b"over\n"
             assert b"completed: exited 0" in lines(events.stdout).read()  # and ends, for nobody is left
-            assert (log.wait(30), events.wait(30), command.wait(30)) == (0, 0, 0)
+            assert (log.wait(90), events.wait(90), command.wait(90)) == (0, 0, 0)
             table.send_signal(signal.SIGINT)
-            assert table.wait(30) == -signal.SIGINT
+            assert table.wait(90) == -signal.SIGINT

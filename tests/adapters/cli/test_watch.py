@@ -29,7 +29,7 @@ async def test_a_change_is_shown_when_it_happens(tmp_path: Path, monkeypatch: py
     async def keep() -> None:
         await serve(tmp_path / "state", ready=ready.set)
 
-    with send, shown, anyio.fail_after(30):
+    with send, shown, anyio.fail_after(90):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(keep)
             await ready.wait()

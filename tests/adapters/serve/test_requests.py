@@ -36,8 +36,10 @@ async def output(client: Client, process: str) -> bytes:
 
 async def test_a_process_is_started_followed_waited_for_and_told(tmp_path: Path) -> None:
     async with served(tmp_path), connect(tmp_path) as client:
-        started = await client.start("echo out; echo err >&2; exit 3", name="job", background=True)
+        command = "read -r _; echo out; echo err >&2; exit 3"
+        started = await client.start(command, name="job", background=True, stdin="pipe")
         assert (started.name, started.program, started.state, started.backgrounded) == ("job", "sh", "running", True)
+        await client.send_input("job", eof=True)
         assert await output(client, "job") == b"out\nerr\n"
         waited = await client.wait(["job"])
         (ended,) = waited.processes
@@ -260,8 +262,8 @@ async def test_the_notice_of_an_evicted_process_is_still_acknowledged_by_its_han
         first, second = await client.start("true"), await client.start("true")
         await client.wait([second.handle])
         await until_told(client, 2)
-        known = [each.handle for each in await client.list()]
-        (gone,) = {first.handle, second.handle} - set(known)
+        (known,) = await asked_until(client.list, lambda listed: len(listed) == 1)
+        (gone,) = {first.handle, second.handle} - {known.handle}
         assert (await client.acknowledge([gone[:16]])).handles == (gone,)
 
 

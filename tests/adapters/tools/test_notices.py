@@ -357,6 +357,7 @@ async def main():
         unsaved = await bash({"command": "exit 4"})
         running = await bash({"command": "exec sleep 60", "yield_time_ms": 0})
         turn = await notices.collect()
+        await runtime.supervisor.outbox.wait_empty()
         print(saved["process_id"], unsaved["process_id"], running["process_id"], flush=True)
         await anyio.sleep_forever()
 

@@ -193,7 +193,7 @@ async def test_codex_a_session_is_polled_and_interrupted_by_its_number(tmp_path:
         step.touch()
         await process.wait_output(7)
         assert (await one.call("write_stdin", session_id=session))["output"] == "two\n"
-        ended = await one.call("write_stdin", session_id=session, chars="\x03")
+        ended = await one.call("write_stdin", session_id=session, chars="\x03", yield_time_ms=30_000)
         assert (ended["status"], ended["output"], ended["signal"]) == ("interrupted", "", "SIGINT")
         assert "session_id" not in ended
         await one.told_home(process.handle)
