@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from crash_sizes import report
 from hostile_catalog import HOSTILE, Hostile, check, is_late, wide
-from hostile_lives import Life, Told
+from hostile_lives import HOST_DEATH_SECONDS, Life, Told
 from hostile_sizes import FULL_ROUNDS, FULL_WIDE, PROVE, ROUNDS, TURNS, WIDE
 from hostile_tiers import CONTAINED, TIERS, Promise, promises
 
@@ -46,7 +46,7 @@ def _each(
     endings: tuple[str, ...] | None = None,
     without: str = "",
     marks: tuple[pytest.MarkDecorator, ...] = (),
-    seconds: float = 5.0,
+    seconds: float = HOST_DEATH_SECONDS,
 ) -> list[Any]:
     """A job, its tier and its lives: of the endings that it has, or of those that are given."""
     each: list[Any] = []

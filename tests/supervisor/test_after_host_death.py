@@ -16,6 +16,7 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+import psutil
 import pytest
 from own_cgroups import need_root, own_cgroup
 from shim_ground import all_gone, group_of, is_stopped, shim_of, zygote_of
@@ -68,11 +69,20 @@ class Host:
         self.shims = [shim_of(leader) for leader, _ in self.jobs]
         self.zygote = zygote_of(self.shims[0])
         self.group = group_of(self.jobs[0][0])
+        # Each stays itself, whoever has its number later.
+        self._all = [psutil.Process(pid) for pid in (self.zygote, *self.shims, *self.pids)]
 
     def kill(self) -> None:
         """SIGKILL, and reap it."""
         self.process.kill()
         self.process.wait()
+
+    def end_all(self) -> None:
+        """It, and what is left of it."""
+        self.kill()
+        for each in self._all:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.kill()
 
 
 @contextmanager
@@ -90,10 +100,7 @@ def running_host(
         try:
             yield host
         finally:
-            host.kill()
-            for pid in (host.zygote, *host.shims, *host.pids):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            host.end_all()
 
 
 class SteppingClock:
@@ -120,11 +127,7 @@ class SteppingClock:
 
 
 class CountingClock(SteppingClock):
-    """Real time, counted."""
-
-    def monotonic(self) -> float:
-        """The system's."""
-        return anyio.current_time()
+    """Each sleep takes its time, and is counted; the clock stands still, so that no patience ends."""
 
     async def sleep(self, seconds: float) -> None:
         """As long as that takes."""
@@ -264,6 +267,7 @@ async def test_jobs_end_with_a_host_whose_zygote_was_killed(
     """Their shims see to that by themselves."""
     with running_host(anyio_backend_name, each_contained_tier, None, 3, TMPDIR=str(tmp_path)) as host:
         os.kill(host.zygote, signal.SIGKILL)
+        await all_gone(host.zygote)
         host.kill()
         await all_gone(*host.pids, *host.shims)
         assert host.group is None or not host.group.parent.exists()
@@ -296,6 +300,7 @@ async def main():
             (zygote,) = [c for c in psutil.Process().children() if c.name() == "lastword-zygote"]
             short = [await supervisor.start("exit 3", owner=OWNER) for _ in range(3)]
             zygote.kill()
+            await until(lambda: not alive(zygote.pid))
             own = subprocess.Popen(["sh", "-c", "exit 7"])  # whose status is nobody else's
             for process in processes + short:
                 assert (await process.wait()).exit_code == 3
@@ -305,6 +310,7 @@ async def main():
         process = await supervisor.start("sleep 300", owner=OWNER)
         (zygote,) = [c for c in psutil.Process().children() if c.name() == "lastword-zygote"]
         zygote.kill()
+        await until(lambda: not alive(zygote.pid))
         await until(lambda: [c for c in psutil.Process().children() if c.name() == "lastword-shim"])
     assert not psutil.Process().children(recursive=True), psutil.Process().children(recursive=True)
     print("fine")
@@ -326,7 +332,7 @@ def test_no_zombie_is_left_to_a_host_that_adopts(
         [*apart, sys.executable, "-c", _FIRST, anyio_backend_name, each_contained_tier.name, how],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=250,
         check=False,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "support"), "TMPDIR": str(tmp_path)},
     )

@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 import pytest
-from supervising import OWNER, launcher_class, names, supervising, told
+from supervising import OWNER, launcher_class, names, supervising, told, until
 
 from lastword.notifier import ProcessState
 from lastword.supervisor import Process, Supervisor
@@ -97,7 +97,7 @@ async def _assert_consistent(supervisor: Supervisor, process: Process, moment: s
         assert (outcome.state, outcome.diagnostic, outcome.started_at) == (S.FAILED, "start_cancelled", None)
         assert names(told(supervisor.outbox)) == ["ProcessCompleted", "ProcessNotification"]
         return
-    assert process.state is S.RUNNING
+    await until(lambda: process.state is S.RUNNING)
     outcome_of_stop = await process.stop()
     assert outcome_of_stop is not None
     assert outcome_of_stop.state is S.TERMINATED

@@ -8,6 +8,7 @@ import os
 import select
 import subprocess
 import sys
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -112,21 +113,28 @@ def member(ground: Path, *argv: str) -> Generator[subprocess.Popen[bytes]]:
             with contextlib.suppress(FileNotFoundError):
                 (ground / "job" / "cgroup.kill").write_text("1")
             child.kill()  # as a whole process, should its first thread have ended
-            child.wait(10)
+            child.wait(60)
 
 
 def descriptors_now() -> set[str]:
     return {entry.name for entry in Path("/proc/self/fd").iterdir()}
 
 
-def wait_empty(job: JobCgroup) -> None:
-    """As a shim waits: look, then poll."""
+# Whom one kill may miss: a first thread that ends at that very moment, and, before Linux 6.14, a fork at that moment.
+ELUSIVE = {JOBS["a comet"], JOBS["headless"]}
+
+
+def wait_empty(job: JobCgroup, *, again: bool = False) -> None:
+    """As a shim waits: look, then poll; `again`: and then kill again."""
     descriptor = job.fileno()
     assert descriptor is not None
     changes = select.poll()
     changes.register(descriptor, select.POLLPRI)
+    end = time.monotonic() + 60
     while job.populated():
-        assert changes.poll(10_000), "the kernel told nothing for 10 s"
+        if not changes.poll(20 if again else 60_000):
+            assert time.monotonic() < end, "the kernel told nothing"
+            job.kill()
 
 
 def test_nothing_is_done_before_it_is_created(ground: Path) -> None:
@@ -152,7 +160,7 @@ def test_one_kill_ends_all_of_it_and_the_kernel_says_so(ground: Path, job: JobCg
         assert job.populated()
         assert not job.remove()
         job.kill()
-        wait_empty(job)
+        wait_empty(job, again=argv in ELUSIVE)
         assert job.remove()
         assert not (ground / "job").exists()
 
@@ -165,7 +173,7 @@ def test_whoever_sweeps_after_a_dead_shim_knows_the_path_only(
         sweeper = JobCgroup(str(ground / "job"))
         assert sweeper.populated()
         sweeper.kill()
-        wait_empty(job)
+        wait_empty(job, again=argv in ELUSIVE)
         assert not sweeper.populated()
         assert sweeper.remove()
         assert sweeper.fileno() is None
@@ -174,7 +182,7 @@ def test_whoever_sweeps_after_a_dead_shim_knows_the_path_only(
 def test_a_headless_process_in_a_group_below_is_killed_too(ground: Path, job: JobCgroup) -> None:
     with member(ground, *ALONE, HEADLESS, str(ground / "job" / "below")):
         job.kill()
-        wait_empty(job)
+        wait_empty(job, again=True)
         assert job.remove()
 
 
@@ -185,11 +193,11 @@ def test_the_end_of_the_last_process_is_told_by_poll(ground: Path, job: JobCgrou
     changes.register(descriptor, select.POLLPRI)
     assert changes.poll(0) == []  # nothing has changed since it was made
     with member(ground, "/bin/sh", "-c", "echo ready; exec sleep 1000") as child:
-        assert changes.poll(10_000)
+        assert changes.poll(60_000)
         assert job.populated()
         assert changes.poll(0) == []  # asked: only what changes from here on is told
         child.kill()
-        assert changes.poll(10_000)
+        assert changes.poll(60_000)
         assert not job.populated()
 
 
@@ -222,7 +230,7 @@ def test_groups_below_may_be_deeper_than_paths_are_long_and_many(ground: Path, j
     descriptors = descriptors_now()
     assert job.remove()
     assert not (ground / "job").exists()
-    assert descriptors_now() == descriptors
+    assert descriptors_now() <= descriptors
 
 
 def test_groups_that_the_job_has_closed_to_its_own_user_are_removed(ground: Path) -> None:
@@ -280,7 +288,7 @@ def test_what_cannot_be_created_leaves_nothing(ground: Path, tmp_path: Path) -> 
         JobCgroup(str(ground / "job")).create()
     assert caught.value.errno == errno.EAGAIN
     assert not (ground / "job").exists()
-    assert descriptors_now() == descriptors
+    assert descriptors_now() <= descriptors
 
 
 def test_a_group_is_not_half_made_where_descriptors_run_out(ground: Path) -> None:
@@ -317,7 +325,7 @@ def test_closing_lets_go_of_the_descriptors_and_leaves_the_group(ground: Path) -
             assert not os.get_inheritable(int(descriptor))
     job.close()
     job.close()
-    assert descriptors_now() == descriptors
+    assert descriptors_now() <= descriptors
     assert (ground / "job").is_dir()
     assert not job.populated()
     assert job.remove()
@@ -348,7 +356,7 @@ while job.populated():
     pass
 print(job.populated(), stranger.populated(), job.remove())
 """
-    done = subprocess.run([*ALONE, program], capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run([*ALONE, program], capture_output=True, text=True, check=True, timeout=100)
     # Who could not ask does not say that nobody is there.
     assert done.stdout.split() == [str(errno.EMFILE), "True", "False", "True", "True"]
 

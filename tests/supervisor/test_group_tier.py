@@ -13,7 +13,9 @@ import anyio
 import psutil
 import pytest
 import supervising as support
-from supervising import OWNER, alive, supervising, told, until
+from input_ground import opened
+from leaping_clock import LeapingClock
+from supervising import OWNER, alive, supervising, told, until, wait_for_output
 
 from lastword.notifier import ProcessState, ProcessStopRequested, TerminalReason
 from lastword.supervisor import (
@@ -29,6 +31,7 @@ from lastword.supervisor import (
 from lastword.supervisor._reactor import Reactor
 from lastword.supervisor.launch import _leader
 from lastword.supervisor.launch._burials import Burials
+from lastword.supervisor.launch._group_child import GroupChild
 from lastword.supervisor.shim import _keeper
 
 S, R = ProcessState, TerminalReason
@@ -76,19 +79,16 @@ async def test_no_descriptor_at_the_exit_costs_no_last_word(monkeypatch: pytest.
 
 
 def _refuse_signals(patch: pytest.MonkeyPatch) -> None:
+    """And what is refused is told soon; what is sent again later has its time."""
+
     def refuse(*_: object) -> None:
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
     patch.setattr(os, "killpg", refuse)
     patch.setattr(signal, "pidfd_send_signal", refuse)
+    patch.setattr(_keeper, "KILL_SECONDS", 0.1)
 
 
-@pytest.fixture
-def _short_kill_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_keeper, "KILL_SECONDS", 0.1)
-
-
-@pytest.mark.usefixtures("_short_kill_deadline")
 async def test_a_stop_that_may_not_signal_raises_and_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """EPERM: TeardownFailedError with the errno, still running, and a later stop may work."""
     async with supervising() as supervisor:
@@ -104,27 +104,30 @@ async def test_a_stop_that_may_not_signal_raises_and_it_goes_on(monkeypatch: pyt
         assert outcome.state is S.KILLED
 
 
-@pytest.mark.usefixtures("_short_kill_deadline")
 async def test_what_exits_after_a_failed_stop_has_exited(monkeypatch: pytest.MonkeyPatch) -> None:
     """No signal was delivered, so none can have been the cause."""
     async with supervising() as supervisor:
-        process = await supervisor.start("sleep 0.4; exit 5", owner=OWNER)
+        process = await supervisor.start("read x; exit 5", owner=OWNER, stdin="pipe")
         with monkeypatch.context() as patch:
             _refuse_signals(patch)
             with pytest.raises(TeardownFailedError):
                 await process.stop(grace=0.0)
+        await process.send_input(b"\n")
         outcome = await process.wait()
         assert (outcome.state, outcome.exit_code) == (S.EXITED, 5)
 
 
-@pytest.mark.usefixtures("_short_kill_deadline")
 async def test_a_timeout_that_may_not_signal_settles_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody asked, so nobody can be told but by the record: failed, teardown_failed, within grace and a second."""
     others = set(psutil.Process().children())  # of other tests, that serve many
-    async with supervising(limits=Limits(grace_seconds=0.05)) as supervisor:
+    clock = LeapingClock()
+    async with supervising(limits=Limits(grace_seconds=0.05), clock=clock) as supervisor:
         with monkeypatch.context() as patch:
             _refuse_signals(patch)
-            process = await supervisor.start("echo hi; sleep 1", owner=OWNER, timeout=0.2)
+            # It reads its end of input when the last word is said.
+            process = await supervisor.start("echo hi; read x", owner=OWNER, timeout=3600.0, stdin="pipe")
+            await wait_for_output(process, b"hi\n")
+            clock.leap(3600.0)
             outcome = await process.wait()
         assert (outcome.state, outcome.reason) == (S.FAILED, R.FAILED)
         assert outcome.diagnostic == "teardown_failed:EPERM"
@@ -136,15 +139,16 @@ async def test_a_timeout_that_may_not_signal_settles_the_record(monkeypatch: pyt
         assert process.outcome is outcome
 
 
-@pytest.mark.usefixtures("_short_kill_deadline")
 async def test_a_stop_that_failed_is_no_cause_of_what_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of it was delivered, so the timeout that ends the process later is the cause."""
-    async with supervising() as supervisor:
-        process = await supervisor.start("sleep 60", owner=OWNER, timeout=0.5)
+    clock = LeapingClock()
+    async with supervising(clock=clock) as supervisor:
+        process = await supervisor.start("sleep 60", owner=OWNER, timeout=3600.0)
         with monkeypatch.context() as patch:
             _refuse_signals(patch)
             with pytest.raises(TeardownFailedError):
                 await process.stop(grace=0.0)
+        clock.leap(3600.0)
         outcome = await process.wait()
         assert (outcome.state, outcome.reason) == (S.TIMED_OUT, R.TIMED_OUT)
         assert stop_requests(supervisor) == [R.TERMINATED]
@@ -154,7 +158,15 @@ def _nobody(_: _leader.Leader) -> int:
     return 0
 
 
-async def test_no_stranger_is_signalled_when_somebody_else_reaped(monkeypatch: pytest.MonkeyPatch) -> None:
+def _take_status(process: Process, gate: Path) -> None:
+    """Let go of a process that waits for the gate, and block the loop until it has ended; its status is taken."""
+    child = process._job._child  # pyright: ignore[reportPrivateUsage] -- nobody else's children must be taken
+    assert isinstance(child, GroupChild)
+    opened(gate)
+    os.waitpid(child._leader.pid, 0)  # pyright: ignore[reportPrivateUsage] -- as above
+
+
+async def test_no_stranger_is_signalled_when_somebody_else_reaped(gate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without an exact way to name the group, a group whose leader is gone is not signalled by its number."""
     _no_exact_signals(monkeypatch)
     sent: list[int] = []
@@ -165,23 +177,25 @@ async def test_no_stranger_is_signalled_when_somebody_else_reaped(monkeypatch: p
         killpg(group, number)
 
     async with supervising() as supervisor:
-        process = await supervisor.start("sleep 0.2; exit 3", owner=OWNER)
+        process = await supervisor.start(f"cat <{gate}; exit 3", owner=OWNER)
         monkeypatch.setattr(os, "killpg", recording)
-        os.waitpid(-1, 0)  # blocks the loop until it has ended, and takes its status
+        _take_status(process, gate)
         outcome = await process.wait()
         assert (outcome.state, outcome.diagnostic) == (ProcessState.FAILED, "exit_unknown")
         assert sent == []
 
 
 @pytest.mark.parametrize("ignored", [True, False])
-async def test_a_status_that_somebody_took_is_unknown_and_never_made_up(ignored: bool) -> None:
+async def test_a_status_that_somebody_took_is_unknown_and_never_made_up(ignored: bool, gate: Path) -> None:
     """An ignored SIGCHLD, or a foreign waitpid: failed with a diagnostic; not 0, not 255, and no hang."""
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN if ignored else signal.SIG_DFL)
     try:
         async with supervising() as supervisor:
-            process = await supervisor.start("sleep 0.1; exit 3", owner=OWNER)
-            if not ignored:
-                os.waitpid(-1, 0)
+            process = await supervisor.start(f"cat <{gate}; exit 3", owner=OWNER)
+            if ignored:
+                opened(gate)
+            else:
+                _take_status(process, gate)
             outcome = await process.wait()
             assert (outcome.state, outcome.diagnostic) == (ProcessState.FAILED, "exit_unknown")
             assert (outcome.exit_code, outcome.signal, outcome.shell_code) == (None, None, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from input_ground import closed, fill, opened
+from input_ground import closed, closed_at_last, fill, opened
 from supervising import OWNER, output_of, supervising, until, wait_for_output
 
 from lastword.notifier import ProcessState
@@ -24,6 +24,7 @@ async def test_a_process_that_closes_its_input_first(each_tier: Containment) -> 
     async with supervising() as supervisor:
         process = await supervisor.start("exec <&-; echo closed; exec sleep 60", owner=OWNER, stdin="pipe")
         await wait_for_output(process, b"closed\n")
+        assert "closed its input itself" in await closed_at_last(process)
         with pytest.raises(StdinClosedError, match="closed its input itself"):
             await process.send_input(b"x" * 1000)
         await process.close_input()
@@ -38,7 +39,7 @@ async def test_a_process_that_closes_its_input_while_some_of_it_waits(gate: Path
         await fill(process, b"x" * 200_000)
         opened(gate)
         await wait_for_output(process, b"closed\n")
-        await closed(process)
+        await closed_at_last(process)
         watched = supervisor._works.reactor._selector.get_map()  # pyright: ignore[reportPrivateUsage]
         assert len(watched) == 3  # the zygote's socket and its pidfd, and the shim's socket
 
@@ -73,22 +74,23 @@ async def test_one_that_was_restored_takes_no_input(tmp_path: Path) -> None:
 
 
 async def test_a_kept_survivor_reads_the_end_once_the_last_word_is_said(
-    tmp_path: Path, each_contained_tier: Containment
+    tmp_path: Path, gate: Path, each_contained_tier: Containment
 ) -> None:
     """Nobody can send to it any more, so it must not wait."""
     async with supervising() as supervisor:
         process = await supervisor.start(
-            f"exec 3<&0; (cat <&3 >{tmp_path}/read; : >{tmp_path}/done; exec sleep 60) & exit 0",
+            f"exec 3<&0; (cat <&3 >{tmp_path}/read; : >{tmp_path}/done; exec sleep 60) & cat <{gate}",
             owner=OWNER,
             stdin="pipe",
             survivors="keep",
         )
         await process.send_input(b"for the survivor")
+        opened(gate)
         outcome = await process.wait()
         assert outcome.exit_code == 0
         assert outcome.survivors >= 1
         await until((tmp_path / "done").exists)
-        assert (tmp_path / "read").read_bytes() in (b"for the survivor", b"")
+        assert (tmp_path / "read").read_bytes() == b"for the survivor"
         await closed(process)
 
 

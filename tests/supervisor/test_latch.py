@@ -19,7 +19,7 @@ async def test_all_who_wait_go_on_and_whoever_comes_later_does_not_wait() -> Non
         await latch.wait()
         went_on.append(number)
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             for number in range(3):
                 tasks.start_soon(waiter, number)
@@ -47,7 +47,7 @@ async def test_a_wait_is_a_checkpoint_even_where_nothing_is_waited_for() -> None
 async def test_who_gives_up_waiting_takes_nobody_with_it() -> None:
     """The event that one has made is another's, too."""
     latch = Latch()
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(latch.wait)
             with anyio.move_on_after(0):
@@ -70,7 +70,7 @@ async def test_one_at_a_time_and_none_is_forgotten() -> None:
             inside.remove(number)
             done.append(number)
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         with pytest.raises(ZeroDivisionError):
             async with turn:
                 raise ZeroDivisionError

@@ -247,10 +247,11 @@ async def test_terminal_order(monkeypatch: pytest.MonkeyPatch) -> None:
         order.append(f"told {process.outcome is not None}")
 
     async with supervising() as supervisor:
-        process = await supervisor.start("read x", owner=OWNER, stdin=b"")
+        process = await supervisor.start("read x", owner=OWNER, stdin="pipe")
         monkeypatch.setattr(Store, "save", saving)
         monkeypatch.setattr(Admission, "shrink", shrinking)
         monkeypatch.setattr(StoreOutbox, "add", adding)
+        await process.close_input()
         await process.wait()
         await until(lambda: len(order) == 3)
         assert order == ["stored", "released True", "told True"]

@@ -47,7 +47,7 @@ async def test_changes_are_told_once(outbox: StoreOutbox) -> None:
         await outbox.wait_changed()
     assert idle.cancelled_caught
     outbox.add([unit(1, "a")])
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         await outbox.wait_changed()
     outbox.heads()
     async with anyio.create_task_group() as tasks:
@@ -61,13 +61,13 @@ async def test_a_quarantine_wakes_for_the_next_head(outbox: StoreOutbox) -> None
     outbox.add([unit(1, "a"), unit(2, "a")])
     outbox.heads()
     await outbox.quarantine(1, "why")
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         await outbox.wait_changed()
 
 
 async def test_waiting_until_it_is_empty(outbox: StoreOutbox) -> None:
     """At once where there is no head; a quarantined unit is not waited for."""
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         await outbox.wait_empty()
         outbox.add([unit(1, "a"), unit(2, "b")])
         async with anyio.create_task_group() as tasks:

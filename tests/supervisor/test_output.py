@@ -119,10 +119,13 @@ async def test_waiting_for_more() -> None:
 async def test_following_to_the_end() -> None:
     """Chunks come as they are written; the iteration ends with the output, and a closed one gives nothing more."""
     async with supervising() as supervisor:
-        process = await supervisor.start("echo a; sleep 0.1; echo b; sleep 0.1; echo c", owner=OWNER)
-        chunks = [chunk.data async for chunk in process.follow()]
-        assert b"".join(chunks) == b"a\nb\nc\n"
-        assert len(chunks) > 1
+        process = await supervisor.start("echo a; read x; echo b; read x; echo c", owner=OWNER, stdin="pipe")
+        chunks: list[bytes] = []
+        async for chunk in process.follow():
+            chunks.append(chunk.data)
+            if not chunk.ended and len(chunks) < 3:
+                await process.send_input(b"\n")
+        assert [data for data in chunks if data] == [b"a\n", b"b\n", b"c\n"]
         assert [chunk.data async for chunk in process.follow(2)] == [b"b\nc\n"]
         follower = process.follow()
         await follower.aclose()
@@ -168,10 +171,12 @@ async def test_a_follower_splits_no_character_at_the_live_end(tmp_path: Path, mo
 async def test_a_cancelled_follower_loses_nothing() -> None:
     """The call that was cut short can be made again."""
     async with supervising() as supervisor:
-        process = await supervisor.start("sleep 0.2; echo late", owner=OWNER)
+        process = await supervisor.start("read x; echo late", owner=OWNER, stdin="pipe")
         follower = process.follow()
-        with anyio.move_on_after(0.02):
+        with anyio.move_on_after(0.02) as scope:
             await anext(follower)
+        assert scope.cancelled_caught
+        await process.send_input(b"\n")
         assert (await anext(follower)).data == b"late\n"
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from supervising import LOOP, OWNER, SESSION, alive, names, nothing_left, output_of, supervising, told
+from supervising import LOOP, OWNER, SESSION, alive, names, nothing_left, output_of, supervising, told, until
 
 from lastword.notifier import (
     Owner,
@@ -60,13 +60,14 @@ STRANGER = Owner(session_id=SESSION, loop_id=UUID(int=99))
 async def test_a_killed_host_leaves_lost_processes_and_unsent_words(tmp_path: Path, each_tier: Containment) -> None:
     """SIGKILL of a real host: the next opening tells what was lost with the ids of then, once, and keeps the rest."""
     done = subprocess.run(
-        [sys.executable, "-c", HOST, str(tmp_path), each_tier.name], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", HOST, str(tmp_path), each_tier.name], capture_output=True, text=True, timeout=200
     )
     assert done.returncode == -signal.SIGKILL, done.stderr
     ended_handle, lost_handle, command_id, pid = done.stdout.split()
     contained = each_tier is not Containment.PROCESS_GROUP
     if not contained:  # this tier cannot end what a dead host left; the test does
         os.kill(int(pid), signal.SIGKILL)
+        await until(lambda: not alive(int(pid)))
     diagnostic = "host_died" if contained else "tree_not_proven"
     ids = process_ids(UUID(command_id))
 

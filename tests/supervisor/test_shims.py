@@ -120,8 +120,9 @@ async def test_killed_by_its_job() -> None:
         await _starts(supervisor)
 
 
-async def test_killed_while_it_drains(folder: Path) -> None:
+async def test_killed_while_it_drains(folder: Path, stations: Stations) -> None:
     """The leader has exited, and that was noted: the truth is told, not a loss."""
+    stations.build(_patient("DRAIN_SECONDS", "SILENCE_SECONDS"))
     async with supervising(folder) as supervisor:
         process = await supervisor.start("(while :; do echo x; sleep 0.01; done) & echo $$; exit 3", owner=OWNER)
         await wait_for_output(process, b"x")
@@ -130,14 +131,20 @@ async def test_killed_while_it_drains(folder: Path) -> None:
         assert outcome.output_open is False
 
 
-async def test_killed_while_it_sweeps_survivors(folder: Path) -> None:
+async def test_killed_while_it_sweeps_survivors(folder: Path, stations: Stations) -> None:
     """They have been sent SIGTERM, and do not heed it."""
+    stations.build(_patient("SURVIVOR_GRACE_SECONDS"))
     async with supervising(folder) as supervisor:
         process = await supervisor.start(f"{DEAF_APART}; exit 3", owner=OWNER)
         (child,) = await pids_of(process)
         await status_noted(folder, process)
         await _killed_after_the_exit(supervisor, process)
         await all_gone(child)
+
+
+def _patient(*constants: str) -> str:
+    """Have shims wait so long that nothing is over before it is looked at."""
+    return "from shim import _keeper\n" + "\n".join(f"_keeper.{name} = 600.0" for name in constants)
 
 
 async def _killed_after_the_exit(supervisor: Supervisor, process: Process) -> Outcome:
@@ -170,7 +177,7 @@ async def test_killed_while_a_stop_waits(mode: StopMode) -> None:
             await anyio.wait_all_tasks_blocked()
             os.kill(shim, signal.SIGKILL)
             assert_lost(await process.wait())
-            tasks.cancel_scope.deadline = anyio.current_time() + 5
+            tasks.cancel_scope.deadline = anyio.current_time() + 60
         if mode is StopMode.TERMINATE:
             assert outcomes == [process.outcome]
         await all_gone(leader, child)
@@ -201,7 +208,7 @@ async def test_killed_while_it_keeps_survivors() -> None:
         group = group_of(child)
         os.kill(shim, signal.SIGKILL)
         await all_gone(child)
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             assert await process.stop(grace=300) is outcome
         assert group is None or not group.exists()
         await _starts(supervisor)
@@ -325,9 +332,10 @@ async def test_one_that_never_answers_is_killed_though_the_zygote_is_stopped_too
             assert_lost(await process.stop(grace=0.1))
 
 
-@pytest.mark.usefixtures("_impatient")
-async def test_one_whose_zygote_is_dead_is_continued() -> None:
-    """Nobody else is there to do it."""
+async def test_one_whose_zygote_is_dead_is_continued(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody else is there to do it; then it has the time that it needs."""
+    monkeypatch.setattr(_child, "_MUTE_SECONDS", 60.0)
+    monkeypatch.setattr(_child, "KILL_SECONDS", 0.3 - 60.0)  # so the first wait is as short as ever
     async with supervising() as supervisor:
         process = await supervisor.start("echo $$; exec sleep 300", owner=OWNER)
         (leader,) = await pids_of(process)
@@ -400,7 +408,7 @@ async def test_a_stops_sigterm_reaches_who_moves_meanwhile() -> None:
         for _ in range(8):
             process = await supervisor.start(f"sh -c '{apart} echo $$; wait' & wait", owner=OWNER)
             await pids_of(process)
-            with anyio.fail_after(5):  # who is missed would be waited for until the grace is over
+            with anyio.fail_after(60):  # who is missed would be waited for until the grace is over
                 await process.stop(grace=300)
 
 
@@ -422,8 +430,9 @@ async def test_one_that_fails_ends_what_it_holds(
 
 def _shims() -> list[int]:
     """Shims that descend from this process, of which each is its own zygote's child."""
-    return [
-        child.pid
-        for child in psutil.Process().children(recursive=True)
-        if child.name() == "lastword-shim" and parent_of(child.pid) != os.getpid()
-    ]
+    found: list[int] = []
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):  # of a job, and ended meanwhile
+            if child.name() == "lastword-shim" and child.ppid() != os.getpid():
+                found.append(child.pid)
+    return found

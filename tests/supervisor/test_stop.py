@@ -10,6 +10,7 @@ import anyio
 import psutil
 import pytest
 from supervising import (
+    HANG_SECONDS,
     OWNER,
     alive,
     names,
@@ -59,7 +60,7 @@ async def test_a_second_stop_with_less_patience_is_heard() -> None:
     """The first would wait for an hour before SIGKILL."""
     async with supervising() as supervisor:
         process = await ready(supervisor, IGNORES_TERM)
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_SECONDS):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(lambda: process.stop(grace=3600.0))
                 await anyio.wait_all_tasks_blocked()
@@ -132,10 +133,10 @@ async def test_a_stronger_mode_takes_over() -> None:
 async def test_a_stopped_process_is_continued_to_see_sigterm() -> None:
     """SIGCONT follows SIGTERM, so that a suspended tree ends within the grace, not by SIGKILL."""
     async with supervising() as supervisor:
-        process = await ready(supervisor, EXITS_ON_TERM)
-        (leader,) = _children()
+        process = await ready(supervisor, f"echo $$; {EXITS_ON_TERM}")
+        leader = int((await process.read_output()).data.split()[0])
         os.killpg(leader, signal.SIGSTOP)
-        outcome = await process.stop(grace=20.0)
+        outcome = await process.stop(grace=60.0)
         assert outcome is not None
         assert (outcome.state, outcome.exit_code) == (S.TERMINATED, 0)
 
@@ -159,7 +160,7 @@ async def test_interrupt_counts_when_it_works() -> None:
     """Dying of SIGINT is interrupted."""
     async with supervising() as supervisor:
         process = await supervisor.start(["sleep", "60"], owner=OWNER)
-        outcome = await process.stop(StopMode.INTERRUPT)
+        outcome = await process.stop(StopMode.INTERRUPT, grace=60.0)
         assert outcome is not None
         assert (outcome.state, outcome.reason, outcome.signal) == (S.INTERRUPTED, R.INTERRUPTED, signal.SIGINT)
         assert stop_requests(supervisor) == [R.INTERRUPTED]
@@ -169,7 +170,7 @@ async def test_exiting_within_the_grace_is_interrupted_too() -> None:
     """A handler that cleans up and exits 0 was interrupted, not successful."""
     async with supervising() as supervisor:
         process = await ready(supervisor, EXITS_ON_TERM.replace("TERM", "INT"))
-        outcome = await process.stop(StopMode.INTERRUPT, grace=20.0)
+        outcome = await process.stop(StopMode.INTERRUPT, grace=60.0)
         assert outcome is not None
         assert (outcome.state, outcome.exit_code) == (S.INTERRUPTED, 0)
 
@@ -191,8 +192,9 @@ async def test_interrupt_never_escalates() -> None:
 async def test_an_interrupt_that_did_not_work_is_no_cause() -> None:
     """Exiting by itself long after the grace of an interrupt is an exit."""
     async with supervising() as supervisor:
-        process = await ready(supervisor, "trap '' INT; echo ready; sleep 0.3; exit 4")
+        process = await ready(supervisor, "trap '' INT; echo ready; read x; exit 4", stdin="pipe")
         assert await process.stop(StopMode.INTERRUPT, grace=0.0) is None
+        await process.send_input(b"\n")
         outcome = await process.wait()
         assert (outcome.state, outcome.exit_code) == (S.EXITED, 4)
 
@@ -267,7 +269,7 @@ async def test_a_stop_that_comes_after_the_exit_is_an_exit() -> None:
     """The leader's end is seen before anything is signalled: it was an exit, and no stop is told."""
     async with supervising() as supervisor:
         process = await supervisor.start("exit 3", owner=OWNER)
-        for child in _children(recursive=True):  # the leader, and its shim where there is one
+        for child in _children():  # the leader, and its shim where there is one
             while alive(child) and not _is_zygote(child):  # not an await: the end must not be seen before the stop is
                 pass
         outcome = await process.stop(StopMode.KILL)
@@ -310,8 +312,8 @@ async def test_a_stop_by_somebody_who_is_cancelled_already_goes_on_too() -> None
         assert (await process.wait()).state is S.TERMINATED
 
 
-def _children(*, recursive: bool = False) -> list[int]:
-    return [child.pid for child in psutil.Process().children(recursive)]
+def _children() -> list[int]:
+    return [child.pid for child in psutil.Process().children(recursive=True)]
 
 
 def _is_zygote(pid: int) -> bool:

@@ -98,6 +98,7 @@ async def test_kept_survivors_live_and_can_be_stopped(
         assert outcome.output_open
         pid = int((await process.read_output()).data.replace(b"tick\n", b"").split()[0])
         sealed = await output_of(process)
+        await until(ticks.exists)
         written = ticks.stat().st_size
         await until(lambda: ticks.stat().st_size >= written + 2)  # it goes on writing, and none of it is kept
         assert await output_of(process) == sealed

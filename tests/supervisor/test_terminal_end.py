@@ -56,8 +56,8 @@ async def test_a_leader_that_ends_since_its_command_was_interrupted(each_tier: C
             ["bash", "-c", "set -m; stty -isig; echo $$; sleep 60; exit 7"], owner=OWNER, pty=True
         )
         (leader,) = await pids_of(process)
-        await until(lambda: _foreground_of(leader) not in (leader, -1))
-        outcome = await process.stop(StopMode.INTERRUPT)
+        await until(lambda: _runs_in_front_of(leader, "sleep"))
+        outcome = await process.stop(StopMode.INTERRUPT, grace=60.0)
         assert outcome is not None
         assert (outcome.state, outcome.exit_code) == (S.INTERRUPTED, 130)
 
@@ -88,17 +88,24 @@ async def test_an_interrupt_where_the_terminal_does_not_help(how: str, monkeypat
         process = await supervisor.start(command, owner=OWNER, pty=True)
         if how == "no such call":
             (leader,) = await pids_of(process)
-            await until(lambda: _foreground_of(leader) not in (leader, -1))
+            await until(lambda: _runs_in_front_of(leader, "sleep"))
         else:
             await wait_for_output(process, b"up\r\n")
-        outcome = await process.stop(StopMode.INTERRUPT)
+        outcome = await process.stop(StopMode.INTERRUPT, grace=60.0)
         assert outcome is not None
         assert outcome.state is S.INTERRUPTED
         assert outcome.exit_code == (130 if how == "no such call" else 7)
 
 
-def _foreground_of(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[5])
+def _runs_in_front_of(leader: int, name: str) -> bool:
+    """Whether the foreground group is a command's of that name: before it is executed a shell would hear a signal."""
+    foreground = int(Path(f"/proc/{leader}/stat").read_text().rpartition(")")[2].split()[5])
+    if foreground in (leader, -1):
+        return False
+    try:
+        return Path(f"/proc/{foreground}/comm").read_text() == f"{name}\n"
+    except OSError:  # it is not there any more
+        return False
 
 
 # --- its end

@@ -172,7 +172,7 @@ def test_binary_is_flagged(data: bytes, binary: bool) -> None:
 def test_real_files() -> None:
     """Sources and pages are text; what is compiled or compressed is not, at its start or within."""
     root = Path(lastword.__file__).resolve().parent
-    texts = [*root.rglob("supervisor/*.py"), Path(os.__file__), Path(__file__)]
+    texts = [*(root / "supervisor").rglob("*.py"), Path(os.__file__), Path(__file__)]
     assert len(texts) > 20
     for path in texts:
         view = view_text(path.read_bytes())

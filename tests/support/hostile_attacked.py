@@ -13,8 +13,9 @@ from hostile_tiers import launcher_of
 from lastword.notifier import ProcessState
 from lastword.supervisor import Process, Supervisor, SupervisorError, open_supervisor
 
-# An attack takes milliseconds; a start or a stop that needs somebody who does not answer a second or two.
-SECONDS = 10.0
+# An attack takes milliseconds; a start or a stop that needs somebody who does not answer a second or two.  It only ends
+# what hangs.
+SECONDS = 45.0
 
 
 def play(life: Life) -> None:
@@ -29,7 +30,7 @@ async def _play(life: Life) -> None:
         async with open_supervisor(
             None, session_id=SESSION, limits=LIMITS, launcher=launcher_of(life.containment)
         ) as supervisor:
-            neighbour = await supervisor.start("exec sleep 60", owner=OWNER)
+            neighbour = await supervisor.start("exec sleep 300", owner=OWNER)
             before = {seen.pid for seen in eyes.helpers()}
             own = len(eyes.left())
             process = await supervisor.start(job(life, "stay"), owner=OWNER, timeout=1.0 if then == "timeout" else None)

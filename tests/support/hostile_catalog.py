@@ -52,7 +52,7 @@ class Hostile:
 
 def wide(count: int) -> Hostile:
     """`count` orphaned sessions."""
-    return Hostile(words=("wide", str(count)), leaves=count)
+    return Hostile(words=("wide", str(count)), leaves=count, storm=True)
 
 
 HOSTILE: Final = (
@@ -60,8 +60,8 @@ HOSTILE: Final = (
     Hostile(words=("setsid",)),
     Hostile(words=("daemon",)),
     Hostile(words=("nohup",), in_group=True),
-    Hostile(words=("comets", "1"), leaves=None),
-    Hostile(words=("comets", "16"), leaves=None, quick=FEW),
+    Hostile(words=("comets", "1"), leaves=None, storm=True),
+    Hostile(words=("comets", "16"), leaves=None, quick=FEW, storm=True),
     # Fewer fit into its pen than it would have: its forks fail, and go on failing.
     Hostile(words=("bomb", "150"), leaves=None, processes=100, endings=ONE_AT_A_TIME, quick=FEW, storm=True),
     Hostile(words=("deaf",), leaves=2, deaf=True),

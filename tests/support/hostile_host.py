@@ -17,6 +17,7 @@ from typing import Any
 from uuid import UUID
 
 import anyio
+import attrs
 from hostile_lives import Life
 from hostile_pens import Seen, pen_of
 from hostile_tiers import launcher_of
@@ -36,6 +37,9 @@ SESSION = UUID("0192f0c1-2345-7abc-8def-0123456789ab")
 OWNER = Owner(session_id=SESSION, loop_id=UUID("0192f0c1-2345-7abc-8def-00000000000a"))
 LIMITS = Limits(grace_seconds=0.3, running_per_loop=64, running_per_session=64)
 
+# Where SIGTERM ends the leader for certain, but not at once: SIGKILL must not overtake it on a busy machine.
+PATIENT = attrs.evolve(LIMITS, grace_seconds=30.0)
+
 JOBS = Path(__file__).parent / "hostile_jobs.py"
 
 # How the zygote's command line begins.
@@ -45,7 +49,7 @@ HELPER = (sys.executable, "-I", "-S", "-c")
 TIMEOUT_SECONDS = 0.25
 
 # Shims and zygote leave by themselves; it only ends a wait for one that does not.
-HELPERS_SECONDS = 5.0
+HELPERS_SECONDS = 45.0
 
 
 class Eyes:
@@ -118,8 +122,9 @@ async def _play(life: Life) -> None:
     eyes = Eyes(life)
     endings: list[str] = life.script["endings"]
     launcher = launcher_of(life.containment)
+    limits = PATIENT if life.script["job"][0] == "stopped_leader" else LIMITS
     with anyio.fail_after(life.seconds - 5):
-        async with open_supervisor(None, session_id=SESSION, limits=LIMITS, launcher=launcher) as supervisor:
+        async with open_supervisor(None, session_id=SESSION, limits=limits, launcher=launcher) as supervisor:
             for ending in endings:
                 if ending in ENDINGS:
                     facts = await ENDINGS[ending](supervisor, life, eyes)

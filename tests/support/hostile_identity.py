@@ -7,6 +7,7 @@ signal that number.  The stranger tells (`Stranger.check`) what it has received.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import time
@@ -24,11 +25,17 @@ from hostile_tiers import Promise, launcher_of, promises
 
 from lastword.notifier import ProcessState
 from lastword.supervisor import Process, StopMode, Supervisor, open_supervisor
+from lastword.supervisor._outcome import StopCause
+from lastword.supervisor.launch import _interpreter  # pyright: ignore[reportPrivateUsage] -- where helpers are run
+from lastword.supervisor.shim import _keeper  # pyright: ignore[reportPrivateUsage] -- how long it waits
 
 Scenario = Callable[[Supervisor, Life], Awaitable[None]]
 
-# Between SIGTERM and SIGKILL, for scenarios in which a stranger comes in between.
-LONG_GRACE = 1.0
+# Between SIGTERM and SIGKILL, for scenarios in which a stranger comes in between: then there is no more patience.
+LONG_GRACE = 60.0
+
+# The same after a leader's own end, where nobody can ask for less.
+SURVIVOR_GRACE = 3.0
 
 
 def play(life: Life) -> None:
@@ -36,6 +43,8 @@ def play(life: Life) -> None:
     scenario: Scenario = SCENARIOS[life.script["scenario"]]
 
     def host() -> None:
+        if scenario is gone_in_the_sweep:
+            _be_patient_with_survivors(Path(life.folder, "room"))
         strangers.clear()
         anyio.run(_supervised, scenario, life, backend=life.backend)
         for stranger in strangers:  # the supervisor is closed: that has hit nobody either
@@ -48,6 +57,15 @@ def play(life: Life) -> None:
         assert code == 0, f"the host ended with {code}"
 
     run_apart(first)
+
+
+def _be_patient_with_survivors(room: Path) -> None:
+    """Keepers, in shims (of that room) and in this process, wait long enough for a stranger to begin."""
+    shutil.copytree(Path(_interpreter.__file__).parents[1] / "shim", room / "shim")
+    with (room / "shim" / "_keeper.py").open("a") as file:
+        file.write(f"SURVIVOR_GRACE_SECONDS = {SURVIVOR_GRACE}\n")
+    setattr(_interpreter, "_ROOM", str(room))  # noqa: B010 -- a constant for everybody else
+    setattr(_keeper, "SURVIVOR_GRACE_SECONDS", SURVIVOR_GRACE)  # noqa: B010 -- as above
 
 
 async def _supervised(scenario: Scenario, life: Life) -> None:
@@ -69,19 +87,16 @@ def _stranger(life: Life, pid: int) -> Stranger:
 
 async def _free(pid: int) -> None:
     """Until nobody has the number."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         while not is_free(pid):  # noqa: ASYNC110 -- nobody is there to set an event
             await anyio.sleep(0.001)
 
 
-async def _family(
-    supervisor: Supervisor, mode: str, *members: str, keep: bool = False, timeout: float | None = None
-) -> tuple[Process, list[int]]:
+async def _family(supervisor: Supervisor, mode: str, *members: str, keep: bool = False) -> tuple[Process, list[int]]:
     process = await supervisor.start(
         [sys.executable, "-IS", str(JOBS), "family", mode, *members],
         owner=OWNER,
         survivors="keep" if keep else "stop",
-        timeout=timeout,
     )
     await is_ready(process)
     (line,) = [line for line in (await process.read_output()).data.splitlines() if line.startswith(b"pids ")]
@@ -98,9 +113,9 @@ async def _reaped(process: Process, pid: int) -> None:
 # --- a member ends while the job runs
 
 
-async def _member_gone(supervisor: Supervisor, life: Life, kind: str, *, timeout: float | None = None) -> Process:
+async def _member_gone(supervisor: Supervisor, life: Life, kind: str) -> Process:
     """The leader lives, hears nothing but SIGKILL, and has reaped a child whose number a stranger has now."""
-    process, (_, child, _) = await _family(supervisor, "stay", "deaf", kind, "deaf-apart", timeout=timeout)
+    process, (_, child, _) = await _family(supervisor, "stay", "deaf", kind, "deaf-apart")
     os.kill(child, signal.SIGKILL)
     await _reaped(process, child)
     _stranger(life, child)
@@ -125,7 +140,8 @@ async def gone_then_killed(supervisor: Supervisor, life: Life) -> None:
 
 async def gone_then_timed_out(supervisor: Supervisor, life: Life) -> None:
     """The timeout's stop."""
-    process = await _member_gone(supervisor, life, "mortal-apart", timeout=1.0)
+    process = await _member_gone(supervisor, life, "mortal-apart")
+    process._job.request(StopCause.TIMEOUT)  # pyright: ignore[reportPrivateUsage] -- as its timer, which would not wait
     assert (await process.wait()).state is ProcessState.TIMED_OUT
 
 
@@ -148,11 +164,12 @@ async def gone_in_the_grace(supervisor: Supervisor, life: Life) -> None:
             await _reaped(process, child)
             _stranger(life, child)
             assert process.outcome is None, "it was over before the stranger came"
+            await process.stop(grace=0.0)
         strangers[-1].check()
 
 
 async def gone_in_the_sweep(supervisor: Supervisor, life: Life) -> None:
-    """The leader has exited; SIGTERM has ended one survivor, and the other takes SIGKILL half a second later."""
+    """The leader has exited; SIGTERM has ended one survivor, and the other takes SIGKILL some seconds later."""
     for _ in range(10):
         process, (_, child, _) = await _family(supervisor, "exit", "mortal", "mortal", "deaf")
         await _free(child)
@@ -277,7 +294,7 @@ def restart(life: Life) -> None:
         if not promises(life.containment, Promise.HOST_DEATH):
             for pid in pids:
                 os.kill(pid, signal.SIGKILL)
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while not all(is_free(pid) for pid in pids):
             assert time.monotonic() < end, [str(look(pid)) for pid in pids]
             _reap()

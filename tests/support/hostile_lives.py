@@ -25,8 +25,9 @@ from lastword.supervisor import Containment
 
 DIARY = "diary"
 
-# From the SIGKILL of a host until nobody is left of its jobs: the tree's own death takes milliseconds.
-HOST_DEATH_SECONDS = 5.0
+# From the SIGKILL of a host until nobody is left of its jobs: the tree's own death takes milliseconds, if others leave
+# it the processor.
+HOST_DEATH_SECONDS = 45.0
 
 
 @attrs.frozen(kw_only=True)
@@ -52,7 +53,7 @@ class Life:
     apart: bool = False
     promotes: bool = False
     processes: int | None = None
-    seconds: float = 60.0
+    seconds: float = 150.0
     empty_seconds: float = HOST_DEATH_SECONDS
     folder: str = ""
     pen: dict[str, Any] = attrs.field(factory=dict[str, Any])
@@ -209,7 +210,9 @@ def _folder(uid: int | None) -> Generator[Path]:
             os.chown(folder, uid, uid)
         yield folder
     finally:
-        shutil.rmtree(folder)
+        for _ in range(10):  # who is still in the pen may take some of it away meanwhile
+            shutil.rmtree(folder, ignore_errors=True)
+        assert not folder.exists()
 
 
 @contextmanager

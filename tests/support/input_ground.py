@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import anyio
 import pytest
 
 from lastword.supervisor import ErrorCode, InputBackpressureError, Process, StdinClosedError
@@ -27,6 +28,16 @@ async def fill(process: Process, piece: bytes) -> int:
             taken += len(piece)
     assert refused.value.code is ErrorCode.INPUT_BACKPRESSURE
     return taken
+
+
+async def closed_at_last(process: Process) -> str:
+    """The process itself has closed its input: as `closed`, once whoever has handed it over has let go of it, too."""
+    while True:
+        try:
+            await process.send_input(b"x")
+        except StdinClosedError as error:
+            return str(error)
+        await anyio.sleep(0.005)
 
 
 async def closed(process: Process) -> str:

@@ -74,7 +74,7 @@ class FaultyJournal:
         self.batches.append(len(units))
         if self.gate is not None:
             self.at_gate.set()
-            assert self.gate.wait(30)
+            assert self.gate.wait(90)
         self._check()
         fault = self.faults.popleft() if self.faults else None
         if fault == "before":

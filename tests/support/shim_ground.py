@@ -225,7 +225,8 @@ def run_as_stranger(program: str, *arguments: str, inside: Path | None = None) -
             for line in host.stdout:
                 if line.startswith("kill "):
                     os.kill(int(line[5:]), signal.SIGKILL)
-            assert host.wait(timeout=60) == 0, line
+            assert host.wait(timeout=200) == 0, line
         finally:
+            host.kill()
             shutil.rmtree(folder)
     return line

@@ -27,8 +27,9 @@ def of_uid(uid: int) -> set[int]:
         if path.name.isdigit():
             with contextlib.suppress(OSError):
                 lines = (path / "status").read_text().splitlines()
-                real = next(line for line in lines if line.startswith("Uid:")).split()[1]
-                if int(real) == uid:
+                # None of one that ends while it is read.
+                real = next((line.split()[1] for line in lines if line.startswith("Uid:")), None)
+                if real == str(uid):
                     found.add(int(path.name))
     return found
 

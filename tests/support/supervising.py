@@ -69,7 +69,8 @@ def nothing_left() -> Generator[None]:
     before = _Held.now()
     yield
     for thread in threading.enumerate():
-        if thread.name.startswith("asyncio-waitpid-"):  # Python's own for a child, which ends a moment after that
+        # Python's own for a child, which ends a moment after that.
+        if thread.name.startswith("asyncio-waitpid-") and thread.name not in before.threads:
             thread.join(HANG_SECONDS)
     after = _Held.now()
     assert after.descriptors <= before.descriptors, (before, after)
