@@ -16,8 +16,8 @@ from .._timers import Timers
 from ..output import SpoolState
 from ..shim._facts import Facts
 from ..shim._keeper import Keeper
-from ..shim._ring import RingWriter
 from ..shim._terminal import Terminal, drain_of
+from ._group_ring import GroupRing
 from ._launcher import LaunchSpec, Listener, Report, StopMode
 from ._leader import Leader
 from ._reports import report_of
@@ -96,7 +96,7 @@ class GroupChild:
         self._leader = leader
         self._listener = listener
         self._reactor = reactor
-        self._ring = RingWriter(
+        self._ring = GroupRing(
             os.fspath(spec.output_path), spec.output_limit, rotate=spec.rotate, split=spec.split_streams
         )
         terminal = None if spec.terminal is None else Terminal(pipes[0], spec.terminal)

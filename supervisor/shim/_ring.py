@@ -138,6 +138,11 @@ class RingWriter:
         if self._descriptor is not None or (header.total and self._is_there()):
             self._write_header()
 
+    def give_up(self, total: int) -> None:
+        """Keep nothing more, for a fault that is not the disk's; there are `total` bytes by now."""
+        self._fail(OSError(errno.EIO, os.strerror(errno.EIO)))
+        self._header.total = total
+
     def close(self) -> None:
         """Let go of the file; nothing is written after it.  Idempotent."""
         self._closed = True

@@ -11,35 +11,43 @@ from typing import Any
 
 import psutil
 import pytest
-from cases_ground import PYTHON, every_tier, host, running, sizes, together, within
+from cases_ground import PYTHON, every_tier, group_tier, host, running, sizes, together, within
 from leaping_clock import LeapingClock
 from supervising import OWNER, output_of, supervising
 
 from lastword.notifier import ProcessState, TerminalReason
 from lastword.supervisor import Containment, Limits, OutputFault, Process
 from lastword.supervisor.shim._header import HEADER_BYTES, segment_of
+from lastword.supervisor.shim._ring import RingWriter
 
 S = ProcessState
 
 
 @every_tier
-async def test_c36_binary_output() -> None:
-    """Every byte is kept exactly; the text view never raises, and fits JSON."""
+async def test_c36_binary_output(tmp_path: Path) -> None:
+    """Every byte is kept exactly; the text view never raises, decodes with replacement, and fits JSON."""
     commands = (
         "head -c 100000 /dev/urandom",
-        "head -c 50000 /dev/urandom; head -c 50000 /dev/zero",
+        "(head -c 50000 /dev/urandom; head -c 50000 /dev/zero)",
         r"yes $(printf '\303\050\355\240') | head -c 100000",
     )
+    copy = tmp_path / "copy"
     async with supervising() as supervisor:
         for command in commands:
-            process = await supervisor.start(command, owner=OWNER)
+            process = await supervisor.start(f"{command} | tee {copy}", owner=OWNER)
             outcome = await process.wait()
             assert (outcome.exit_code, outcome.total_bytes) == (0, 100_000)
             chunk = await process.read_output(0, 200_000)
-            assert (len(chunk.data), chunk.ended) == (100_000, True)
-            assert json.loads(json.dumps(chunk.text.text)) == chunk.text.text
+            assert (chunk.data, chunk.ended) == (copy.read_bytes(), True)
+            assert "\ufffd" in chunk.text.text
+            assert _through_json(chunk.text.text) == chunk.text.text
             async for piece in process.follow():
-                assert json.loads(json.dumps(piece.text.text)) == piece.text.text
+                assert _through_json(piece.text.text) == piece.text.text
+
+
+def _through_json(text: str) -> object:
+    """Written as it is, so that half a pair of UTF-16 would be refused."""
+    return json.loads(json.dumps(text, ensure_ascii=False).encode())
 
 
 @contextmanager
@@ -80,6 +88,31 @@ async def test_c37_a_disk_that_fails_is_told_and_the_child_is_drained(tier: Cont
         chunk = await apart.read_output(0, 200_000, streams="stderr")
         assert (len(chunk.data), chunk.next_cursor) == (cut.output_error.offset, cut.output_error.offset)
         assert (await apart.read_output(chunk.next_cursor, streams="stderr")).omitted == (chunk.next_cursor, total)
+
+
+@group_tier
+async def test_c37_a_pump_that_fails_by_itself_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the host, where it takes no keeper with it: as a disk that failed, and the child is drained."""
+    kept = 100_000
+    keep = RingWriter._keep  # pyright: ignore[reportPrivateUsage]
+
+    def fails(self: RingWriter, data: memoryview, stream: int) -> None:
+        if self.total + len(data) > kept:
+            raise ValueError(bytes(data))
+        keep(self, data, stream)
+
+    monkeypatch.setattr(RingWriter, "_keep", fails)
+    total = sum(len(str(number)) + 1 for number in range(1, 100_001))
+    async with supervising() as supervisor:
+        process = await supervisor.start("seq 1 100000; exit 4", owner=OWNER)
+        outcome = await process.wait()
+        assert (outcome.exit_code, outcome.total_bytes) == (4, total)
+        assert outcome.output_error is not None
+        assert outcome.output_error.code == "EIO"
+        chunk = await process.read_output(0, 2 * kept)
+        assert (len(chunk.data), chunk.output_error) == (outcome.output_error.offset, outcome.output_error)
+        assert 0 < len(chunk.data) <= kept
+        assert (await process.read_output(len(chunk.data))).omitted == (len(chunk.data), total)
 
 
 async def test_c38_one_long_line() -> None:
@@ -203,7 +236,8 @@ async def test_c52_nothing_to_read() -> None:
     try:
         os.write(writing, b"host's own")
         async with supervising() as supervisor:
-            for command in ("cat", ["cat"], "cat <&0 & wait", "exec cat /dev/stdin"):
+            null = 'test "$(readlink /proc/self/fd/0)" = /dev/null'
+            for command in ("cat", ["cat"], "cat <&0 & wait", "exec cat /dev/stdin", null):
                 process = await supervisor.start(command, owner=OWNER)
                 outcome = await process.wait()
                 assert (outcome.exit_code, outcome.total_bytes) == (0, 0)
@@ -239,13 +273,19 @@ async def test_c55_a_script_by_stdin() -> None:
 
 
 @every_tier
-async def test_c56_large_stdin() -> None:
-    """Four megabytes come back identical, several times at once, and the loop is free meanwhile."""
+async def test_c56_large_stdin(tmp_path: Path) -> None:
+    """Four megabytes come back identical, several times at once, and the loop is free meanwhile: nobody has to read."""
     data = os.urandom(4 << 20)
+    os.mkfifo(gate := tmp_path / "gate")
     async with supervising() as supervisor:
 
         async def echo() -> None:
             process = await supervisor.start(["cat"], owner=OWNER, stdin=data)
+            assert await output_of(process) == data
+
+        async def echo_later() -> None:
+            process = await supervisor.start(f"read go <{gate}; exec cat", owner=OWNER, stdin=data)
+            gate.write_text("\n")  # by this very loop
             assert await output_of(process) == data
 
         async def count() -> None:
@@ -253,7 +293,7 @@ async def test_c56_large_stdin() -> None:
             assert (await output_of(process)).strip() == b"1048576"
 
         with within(3):
-            await together([echo, count, echo])
+            await together([echo, count, echo_later])
 
 
 @every_tier

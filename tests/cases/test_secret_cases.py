@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from cases_ground import contained, every_tier, own_room, pids_of, running_in, told_once, within
+from cases_ground import contained, every_tier, group_tier, own_room, pids_of, running_in, told_once, within
 from supervising import OWNER, output_of, supervising, until
 
 import lastword
@@ -17,6 +17,7 @@ from lastword.notifier import ProcessState
 from lastword.session import LoopScope
 from lastword.supervisor import Containment, InvalidCommandError, SpawnFailedError, StdinClosedError, StopMode
 from lastword.supervisor.shim._header import HEADER_BYTES
+from lastword.supervisor.shim._ring import RingWriter
 
 S = ProcessState
 
@@ -108,6 +109,29 @@ async def test_c95_a_keeper_that_fails_shows_no_secret(
         assert (outcome.state, outcome.exit_code) == (S.FAILED, None)
     said = [caplog.text, repr(outcome), repr(process), *(str(record.__dict__) for record in caplog.records)]
     assert "_fails" in caplog.text
+    assert [text for text in said if "SEKRET" in text] == []
+
+
+@group_tier
+async def test_c95_a_pump_in_the_host_that_fails_shows_no_secret(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same where no shim keeps the job, of pipes and of a terminal."""
+
+    def _fails(_self: RingWriter, data: memoryview, _stream: int) -> None:
+        raise ValueError(bytes(data))
+
+    monkeypatch.setattr(RingWriter, "_keep", _fails)
+    said: list[str] = []
+    async with supervising() as supervisor:
+        for pty in (False, True):
+            process = await supervisor.start(f": {ARGUMENT}; echo {OUTPUT}; exit 3", owner=OWNER, pty=pty)
+            outcome = await process.wait()
+            assert (outcome.state, outcome.exit_code) == (S.EXITED, 3)
+            assert outcome.output_error is not None
+            said += [repr(outcome), repr(process), repr(await process.read_output())]
+    said += [caplog.text, *(str(record.__dict__) for record in caplog.records)]
+    assert caplog.text.count("in _fails") == 2
     assert [text for text in said if "SEKRET" in text] == []
 
 

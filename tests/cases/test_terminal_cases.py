@@ -7,15 +7,15 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from cases_ground import every_tier, pids_of, sizes, together, within
+from cases_ground import every_tier, gone, pids_of, sizes, together, within
 from supervising import OWNER, no_descriptor_left, output_of, supervising, told, until, wait_for_output
 
 from lastword.notifier import ProcessState
@@ -38,14 +38,14 @@ S = ProcessState
 
 
 @every_tier
-async def test_c23_an_interrupt_reaches_what_is_in_the_foreground() -> None:
+async def test_c23_an_interrupt_reaches_what_is_in_the_foreground(mark: str) -> None:
     """Where Ctrl-C is a byte like any other, and where it is not; in the leader's own group, and in another."""
     async with supervising() as supervisor:
         for mode in ("-isig", "raw -echo", "isig"):
             # A shell executes its last command in its own place; one before it gets a group of its own.
             for then in ("", "; exit $?"):
                 process = await supervisor.start(
-                    ["bash", "--norc", "--noprofile", "-ic", f"stty {mode}; echo $$; sleep 60{then}"],
+                    ["bash", "--norc", "--noprofile", "-ic", f"stty {mode}; echo $$; sleep {mark}{then}"],
                     owner=OWNER,
                     pty=True,
                 )
@@ -57,6 +57,8 @@ async def test_c23_an_interrupt_reaches_what_is_in_the_foreground() -> None:
                     outcome = await process.stop(StopMode.INTERRUPT)
                 assert outcome is not None
                 assert outcome.state is S.INTERRUPTED
+                with within(1):
+                    await gone(f"sleep\0{mark}")
                 # What a shell that leaves a list of commands undone says is its own affair.
                 assert outcome.exit_code in ((130, 1) if then else (130,)) or outcome.signal == signal.SIGINT
 
@@ -99,7 +101,7 @@ async def test_c51_block_buffering(tmp_path: Path) -> None:
 @every_tier
 async def test_c57_input_after_the_end() -> None:
     """Typed, and the outcome is what it was; before the end it is taken, and nobody minds that it is not read."""
-    async with supervising() as supervisor:
+    async with _no_sigpipe(), supervising() as supervisor:
         process = await supervisor.start("true", owner=OWNER, stdin="pipe")
         outcome = await process.wait()
         with pytest.raises(StdinClosedError) as caught:
@@ -114,6 +116,18 @@ async def test_c57_input_after_the_end() -> None:
                     await process.send_input(b"x" * 100_000)
             outcome = await process.wait()
             assert (outcome.state, outcome.exit_code, outcome.signal) == (S.EXITED, 0, None)
+
+
+@asynccontextmanager
+async def _no_sigpipe() -> AsyncGenerator[None]:
+    """The host takes that signal while the block lasts, and gets none."""
+    heard: list[int] = []
+    before = signal.signal(signal.SIGPIPE, lambda number, _: heard.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGPIPE, before)
+    assert heard == []
 
 
 # --- C58, C59, C60: a true terminal
@@ -267,4 +281,5 @@ async def test_c77_one_reads_its_end_at_once(tier: Containment, mark: str) -> No
         with within(0.5):
             await reader.close_input()
             assert (await reader.wait()).exit_code == 0
+        assert with_terminal.state is S.RUNNING
         await until(lambda: sorted(os.listdir(f"/proc/{pid}/fd")) == ["0", "1", "2"])  # noqa: PTH208 -- names
