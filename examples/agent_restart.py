@@ -26,7 +26,7 @@ import lastword
 # host has died is stopped or out of sight, and is told as lost.  So steps must bear repeating, as for any agent.
 PLAN = {
     "build": "sleep 0.3; echo built",
-    "test": "sleep 1; echo 12 passed",
+    "test": "sleep 3; echo 12 passed",
     "package": "sleep 0.3; echo packed",
 }
 

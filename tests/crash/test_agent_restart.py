@@ -23,7 +23,7 @@ def _command(*arguments: str) -> list[str]:
 
 def test_the_demo_kills_the_agent_which_goes_on() -> None:
     """It remembers what was done, is told of the job that was lost, and does that again."""
-    done = subprocess.run(_command(), capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(_command(), capture_output=True, text=True, timeout=200, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
         "-- awake, with 0 lines of memory",
@@ -58,7 +58,7 @@ def _survive(folder: Path, kills: int, seed: int) -> None:
             time.sleep(rng.uniform(0.2, 1.5))  # the moment is what is varied
             agent.kill()
     for last in (False, True):
-        done = subprocess.run(_command(str(folder)), capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(_command(str(folder)), capture_output=True, text=True, timeout=200, check=False)
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
         lines = done.stdout.splitlines()
         assert lines[-1] == "-- all done"

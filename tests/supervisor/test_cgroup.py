@@ -356,7 +356,7 @@ while job.populated():
     pass
 print(job.populated(), stranger.populated(), job.remove())
 """
-    done = subprocess.run([*ALONE, program], capture_output=True, text=True, check=True, timeout=100)
+    done = subprocess.run([*ALONE, program], capture_output=True, text=True, check=True, timeout=200)
     # Who could not ask does not say that nobody is there.
     assert done.stdout.split() == [str(errno.EMFILE), "True", "False", "True", "True"]
 

@@ -446,7 +446,7 @@ finally:
 def test_a_fork_that_leaves_the_block_ends_nothing() -> None:
     """However the block ends there, the parent's processes run on, and its folder stays."""
     command = [sys.executable, "-W", "ignore", "-c", _FORKING_HOST]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert (done.returncode, done.stdout) == (0, "RUNNING b'hi\\n'\n"), done.stderr
 
 

@@ -147,6 +147,6 @@ def test_a_signal_reaches_who_moves_up_twice_while_it_is_looked_for() -> None:
     """Two looks that find nobody new are no end, where somebody has died meanwhile."""
     room = str(Path(lastword.__file__).resolve().parent / "supervisor")
     done = subprocess.run(
-        [sys.executable, "-IS", "-c", MOVING, room], capture_output=True, text=True, check=False, timeout=100
+        [sys.executable, "-IS", "-c", MOVING, room], capture_output=True, text=True, check=False, timeout=200
     )
     assert (done.stdout, done.returncode) == (f"{-signal.SIGTERM}\n", 0), done.stderr

@@ -37,7 +37,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere only proce
 def ask(*via: str, first: str = "") -> list[str]:
     """What a fresh program is told, started by the command `via`, that does `first` before it asks."""
     done = subprocess.run(
-        [*via, sys.executable, "-c", first + ASK], capture_output=True, text=True, timeout=60, check=False
+        [*via, sys.executable, "-c", first + ASK], capture_output=True, text=True, timeout=200, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.split("\n")

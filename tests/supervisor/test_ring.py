@@ -387,7 +387,7 @@ def test_what_cannot_be_closed_has_failed(tmp_path: Path) -> None:
 
 
 def _run(*command: str) -> None:
-    done = subprocess.run(command, env=support_environment(), capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=support_environment(), capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr
 
 

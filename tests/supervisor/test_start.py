@@ -95,7 +95,7 @@ anyio.run(main, backend=sys.argv[1])
 def test_bytes_are_not_compared_with_text(anyio_backend_name: str) -> None:
     """An interpreter that makes such a comparison an error starts a process all the same, or tells what is wrong."""
     done = subprocess.run(
-        [PYTHON, "-bb", "-c", BYTES, anyio_backend_name], capture_output=True, text=True, timeout=60, check=False
+        [PYTHON, "-bb", "-c", BYTES, anyio_backend_name], capture_output=True, text=True, timeout=200, check=False
     )
     assert (done.stdout.split(), done.stderr) == (["pipe"] * 3 + ["stdin", "env_policy"], "")
 

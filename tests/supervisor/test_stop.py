@@ -85,7 +85,7 @@ async def test_an_exit_code_after_a_stop_is_kept_but_not_claimed() -> None:
     """A handler that exits 0 has been stopped all the same."""
     async with supervising() as supervisor:
         process = await ready(supervisor, EXITS_ON_TERM)
-        outcome = await process.stop()
+        outcome = await process.stop(grace=60.0)
         assert outcome is not None
         assert (outcome.state, outcome.exit_code, outcome.signal) == (S.TERMINATED, 0, None)
         assert outcome.wire_exit_code is None

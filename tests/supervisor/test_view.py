@@ -125,7 +125,7 @@ def test_what_is_no_file_in_somebodys_directory_is_refused_and_not_waited_for(
     kind(directory / name)
     asked = "import sys; from lastword.supervisor import view_directory; view_directory(sys.argv[1])"
     done = subprocess.run(
-        [sys.executable, "-c", asked, str(directory)], capture_output=True, text=True, timeout=100, check=False
+        [sys.executable, "-c", asked, str(directory)], capture_output=True, text=True, timeout=200, check=False
     )
     assert "SupervisorError" in done.stderr.splitlines()[-1]
 

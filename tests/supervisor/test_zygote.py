@@ -113,7 +113,7 @@ async def test_it_and_a_shim_are_killed_at_once(first: str) -> None:
         assert (outcome.state, outcome.diagnostic) == (S.FAILED, "shim_lost")
         with contextlib.suppress(ProcessLookupError):
             os.kill(leader, signal.SIGKILL)
-        await all_gone(leader)
+        await all_gone(leader, *pids)  # a start that a dying zygote is still asked for would fail
         await _starts(supervisor)
 
 

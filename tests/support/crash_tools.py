@@ -30,7 +30,7 @@ def without(tool: str, matter: str, lack: str | None) -> None:
 @functools.cache
 def _lack(trial: tuple[str, ...]) -> str | None:
     try:
-        done = subprocess.run(trial, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(trial, capture_output=True, text=True, timeout=100, check=False)
     except OSError as error:
         return f"{trial[0]}: {error.strerror}"
     return None if done.returncode == 0 else (done.stderr.strip() or f"{trial[0]} exits with {done.returncode}")
