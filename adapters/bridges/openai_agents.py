@@ -3,6 +3,9 @@
 notices = Notices(runtime)
 specs = tool_specs(runtime, notices=notices)
 agent = Agent(..., tools=[ShellTool(executor=shell_executor(specs)), *function_tools(specs)])
+async with notices.turn() as bulletin:
+    result = await Runner.run(agent, "\n".join([*bulletin.lines, prompt]))
+    save(result.to_input_list())
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from signal import Signals
 from typing import Any
 
 from .._ending import Ending, spawn_status
-from ..tools import MAX_WAIT_MS, ToolSpec
+from ..tools import MAX_WAIT_MS, ToolSpec, one_answer
 from ._sdk import as_json, parsed, sdk, spec_of
 
 
@@ -35,7 +38,8 @@ def shell_executor(specs: Sequence[ToolSpec]) -> Callable[[Any], Awaitable[Any]]
     """What `ShellTool` takes as its executor; `specs` are those of the native profile.
 
     A command that does not end within the model's `timeout_ms` is told as timed out and goes on in the background; its
-    stderr names the process id: add `function_tools`, and the model can read on and stop it.
+    stderr names the process id: add `function_tools`, and the model can read on and stop it.  Cancelled between two
+    commands: what the first has told counts as told no longer, and the next bulletin tells it.
     """
     bash = spec_of(specs, "Bash")
     if bash is None:
@@ -44,8 +48,9 @@ def shell_executor(specs: Sequence[ToolSpec]) -> Callable[[Any], Awaitable[Any]]
     async def execute(request: Any) -> Any:
         agents = sdk("agents", "openai-agents")
         action = request.data.action
-        outputs = [await _run(agents, bash, command, action.timeout_ms) for command in action.commands]
-        return agents.ShellResult(output=outputs, max_output_length=action.max_output_length)
+        with one_answer():
+            outputs = [await _run(agents, bash, command, action.timeout_ms) for command in action.commands]
+            return agents.ShellResult(output=outputs, max_output_length=action.max_output_length)
 
     return execute
 

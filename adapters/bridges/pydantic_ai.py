@@ -1,10 +1,9 @@
 """pydantic-ai: a toolset.
 
 agent = Agent(model, toolsets=[pydantic_ai_toolset(tool_specs(runtime, notices=notices))])
-bulletin = await notices.collect()
-result = await agent.run([*bulletin.lines, prompt])  # where it raises: notices.release()
-save(result.all_messages())
-await bulletin.ack()
+async with notices.turn() as bulletin:
+    result = await agent.run([*bulletin.lines, prompt])
+    save(result.all_messages())
 """
 
 from __future__ import annotations

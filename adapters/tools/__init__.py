@@ -12,3 +12,4 @@ from ._notices import Notices as Notices
 from ._profiles import tool_specs as tool_specs
 from ._spec import Handler as Handler
 from ._spec import ToolSpec as ToolSpec
+from ._telling import one_answer as one_answer

@@ -20,6 +20,8 @@ Rules
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import final
 
 import anyio
@@ -99,6 +101,22 @@ class Notices:
             if self._desk.number_of((LEFT, process.command_id)) > shown
         ]
         return Bulletin(lines=ended + going_on, cursor=cursor, notices=self)
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncGenerator[Bulletin]:
+        """A turn that is saved or thrown away: `async with notices.turn() as bulletin`, and save it in the block.
+
+        The bulletin is collected at its beginning, and acknowledged when the block is left.  Where the block raises, or
+        is cancelled, everything is released: this bulletin, and what results have told in the turn, is told by the
+        next one.  Raises as `collect` and `ack`; where the latter does, the turn is saved and may be told again.
+        """
+        bulletin = await self.collect()
+        try:
+            yield bulletin
+        except BaseException:
+            self.release()
+            raise
+        await bulletin.ack()
 
     async def ack(self, cursor: str) -> None:
         """Settle what the bulletin of that cursor covers, and what earlier ones did; durable on return.

@@ -93,7 +93,9 @@ async def test_the_cursor_of_a_wrong_call_is_taken_all_the_same(tmp_path: Path) 
         assert told(await call(client, "NoSuchTool", notices_cursor=cursor)) == []
 
 
-async def test_a_cursor_that_was_never_given_out_settles_nothing(tmp_path: Path) -> None:
+async def test_a_cursor_that_was_never_given_out_settles_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with beside(tmp_path / "state") as (client, runtime):
         result = await call(client, "Bash", command="true")
         cursor: str = result["notices_cursor"]
@@ -115,6 +117,7 @@ async def test_a_cursor_that_was_never_given_out_settles_nothing(tmp_path: Path)
         ]
         for guess in made_up:
             assert told(await call(client, "ProcessList", notices_cursor=guess)) == [result["process_id"]], guess
+        assert [record for record in caplog.records if record.name.startswith("lastword")] == []
         assert await unsettled(runtime) == [result["process_id"]]
 
 

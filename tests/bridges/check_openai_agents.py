@@ -98,5 +98,5 @@ async def test_what_never_ran_has_a_code_and_says_why() -> None:
         bot = Agent(name="bot", model=model, tools=[ShellTool(executor=shell_executor(list(one.specs.values())))])
         await Runner.run(bot, "run it")
         (output,) = _outputs(model.given[-1])[0]["output"]
-        assert output["outcome"] == {"type": "exit", "exit_code": 1}
+        assert output["outcome"] == {"type": "exit", "exit_code": 125}
         assert "NUL" in output["stderr"]

@@ -18,6 +18,7 @@ from tool_ground import Agent, agent
 import lastword
 from lastword.adapters.tools import Notices, tool_specs
 from lastword.notifier import InvalidArgumentError, JournalUnavailableError, new_uuid7
+from lastword.session import Notice
 from lastword.session.journal import SqliteJournal
 
 
@@ -260,6 +261,30 @@ async def test_what_an_ack_could_not_settle_is_settled_by_the_same_cursor_later(
         assert await unsettled(one.runtime) == handles
         await bulletin.ack()
         assert await unsettled(one.runtime) == []
+
+
+async def test_what_alone_an_ack_could_not_settle_is_settled_by_the_same_cursor_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Though what the cursor names was settled the first time."""
+    async with agent() as one:
+        handles = [await background(one, f"exit {code}") for code in (3, 4, 5)]
+        bulletin = await one.notices.collect()
+        ack = Notice.ack
+
+        async def fail_one(notice: Notice) -> None:
+            if notice.notification.process_handle == handles[1]:
+                raise JournalUnavailableError("the disk is full")
+            await ack(notice)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Notice, "ack", fail_one)
+            with pytest.raises(JournalUnavailableError):
+                await bulletin.ack()
+        assert await unsettled(one.runtime) == [handles[1]]
+        await bulletin.ack()
+        assert await unsettled(one.runtime) == []
+        assert await lines(one) == []
 
 
 async def test_an_evicted_process_is_still_told_by_what_its_notice_says() -> None:
