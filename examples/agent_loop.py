@@ -19,7 +19,7 @@ async def turns() -> AsyncIterator[str]:
         yield f"turn {number}: thinking about something else"
 
 
-async def listen(runtime: lastword.Runtime) -> None:
+async def listen(runtime: lastword.Runtime, told: dict[str, anyio.Event]) -> None:
     """Take every notice to the agent, and settle it once the agent has it."""
     async for notice in runtime.loop:
         said = notice.notification
@@ -30,15 +30,20 @@ async def listen(runtime: lastword.Runtime) -> None:
         print(f"-- job {said.process_handle[:6]} has ended: {said.state.name.lower()}{code}{again}")
         # An agent would put this line into its transcript and save it; only then is the notice settled.
         await notice.ack()
+        if said.process_handle in told:
+            told[said.process_handle].set()
 
 
 async def main(folder: str | None) -> None:
     async with lastword.open_runtime(folder) as runtime, anyio.create_task_group() as tasks:
-        tasks.start_soon(listen, runtime)
+        told: dict[str, anyio.Event] = {}
         process = await runtime.start("sleep 0.8; echo all tests passed", background=True, name="tests")
+        told[process.handle] = anyio.Event()
+        tasks.start_soon(listen, runtime, told)
         print(f"-- job {process.handle[:6]} is running in the background")
         async for turn in turns():
             print(turn)
+        await told[process.handle].wait()  # nothing else to do, so it can as well wait
         chunk = await process.read_output()
         print(f"-- its output: {chunk.text.text.strip()}")
         tasks.cancel_scope.cancel()

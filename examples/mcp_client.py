@@ -45,7 +45,7 @@ class Agent:
 
 async def main(folder: str) -> None:
     server = StdioServerParameters(command=sys.executable, args=["-m", "lastword", "mcp", "--state", f"{folder}/state"])
-    agent = Agent()
+    agent, lost = Agent(), ""
 
     print("-- a command, and a job in the background")
     try:
@@ -57,7 +57,7 @@ async def main(folder: str) -> None:
             while build["process_id"] not in agent.ended:
                 await anyio.sleep(0.1)
                 await agent.call(client, "ProcessList")
-            await agent.call(client, "Bash", command="exec sleep 60", background=True)
+            lost = (await agent.call(client, "Bash", command="exec sleep 60", background=True))["process_id"]
             print("** the server is killed")
             for child in psutil.Process().children():
                 child.kill()  # SIGKILL: no handler, no last wish
@@ -66,7 +66,8 @@ async def main(folder: str) -> None:
         print("-- and started again")
 
     async with Client(server) as client:
-        await agent.call(client, "ProcessList")
+        while lost not in agent.ended:
+            await agent.call(client, "ProcessList")
         result = await agent.call(client, "ProcessList")
         print(f"-- nothing is owed any more: {'notices' not in result}")
 

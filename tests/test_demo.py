@@ -21,7 +21,7 @@ DEMO = [sys.executable, "-W", "error", "-m", "lastword", "demo"]
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_every_fate_is_met_and_nothing_is_left_pending(backend: str) -> None:
-    done = subprocess.run([*DEMO, "--backend", backend], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([*DEMO, "--backend", backend], capture_output=True, text=True, timeout=100, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
     expected = jobs("gate")
     assert done.stdout.count("told and acked") == len(expected)
@@ -37,7 +37,7 @@ def test_a_terminal_gets_a_table() -> None:
     with subprocess.Popen(DEMO, stdin=slave, stdout=slave, stderr=slave, env=environment, close_fds=True) as demo:
         os.close(slave)
         shown = bytearray()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 100
         while time.monotonic() < deadline:
             if not select.select([master], [], [], 1.0)[0]:
                 continue
@@ -46,7 +46,7 @@ def test_a_terminal_gets_a_table() -> None:
             except OSError:  # EIO: the last holder of the other side has gone
                 break
             shown += piece
-        assert demo.wait(timeout=10) == 0, shown[-4000:].decode(errors="replace")
+        assert demo.wait(timeout=60) == 0, shown[-4000:].decode(errors="replace")
     os.close(master)
     text = shown.decode()
     for heading in ("job", "stop asked", "last word", "told, acked", "ends together, 3/3"):

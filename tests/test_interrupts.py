@@ -64,7 +64,7 @@ def test_a_ctrl_c_in_the_middle_of_our_work_leaves_no_orphan_and_loses_no_last_w
 ) -> None:
     """The signal comes exactly there: what was begun is finished, and then the host leaves as it was told to."""
     command = [sys.executable, "-c", HOST, str(tmp_path / "state"), backend, *MOMENTS[moment]]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode != 0
     assert "KeyboardInterrupt" in done.stderr
     assert "lastword" not in done.stderr.rpartition("KeyboardInterrupt")[2]

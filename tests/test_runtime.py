@@ -57,7 +57,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
 
 async def test_the_first_last_word(place: Path | None) -> None:
     """Started, exit, Completed, notification, journal, loop, ack; and then nothing is pending."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(90):
         async with lastword.open_runtime(place) as runtime:
             async with runtime.session.subscribe(EVERYTHING) as deliveries:
                 process = await runtime.start("echo hello; exit 3")
@@ -111,16 +111,16 @@ async def test_what_is_in_the_outbox_and_in_the_journal_is_listed_once() -> None
 async def test_an_unacknowledged_notice_is_told_again_under_the_same_id_until_it_is(tmp_path: Path) -> None:
     async with lastword.open_runtime(tmp_path / "state") as runtime:
         process = await runtime.start("true")
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             notice = await runtime.loop.receive()
     for _ in range(2):
         async with lastword.open_runtime(tmp_path / "state") as runtime:
-            with anyio.fail_after(30):
+            with anyio.fail_after(90):
                 notice = await runtime.loop.receive()
             assert notice.notification.command_id == process.command_id
             assert notice.redelivered
     async with lastword.open_runtime(tmp_path / "state") as runtime:
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             notice = await runtime.loop.receive()
         await notice.ack()
     async with lastword.open_runtime(tmp_path / "state") as runtime:
@@ -142,11 +142,11 @@ async def test_a_directory_is_one_session_for_ever(tmp_path: Path) -> None:
 async def test_leaving_the_block_ends_every_process_and_journals_why(tmp_path: Path) -> None:
     async with lastword.open_runtime(tmp_path / "state") as runtime:
         processes = [await runtime.start("echo $$; exec sleep 60", background=True) for _ in range(3)]
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             pids = [await pid_of(process) for process in processes]
     assert all(gone(pid) for pid in pids)
     async with lastword.open_runtime(tmp_path / "state") as runtime:
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             notices = [await runtime.loop.receive() for _ in processes]
     assert {notice.notification.process_handle for notice in notices} == {process.handle for process in processes}
     assert {notice.notification.reason for notice in notices} == {TerminalReason.RUNNER_SHUTDOWN}
@@ -212,7 +212,7 @@ async def test_closing_outlasts_a_cancellation_that_comes_while_it_waits(tmp_pat
             pids.append(await pid_of(process))
             tasks.start_soon(cancel_once_it_is_asked_to_stop, runtime)
 
-    with anyio.fail_after(30), anyio.CancelScope() as scope:
+    with anyio.fail_after(90), anyio.CancelScope() as scope:
         async with anyio.create_task_group() as tasks:
             await live(tasks)
     assert scope.cancelled_caught
@@ -269,7 +269,7 @@ def test_opening_survives_a_native_cancellation_at_any_moment(where: str, tmp_pa
                 await asyncio.sleep(0)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
-                await asyncio.wait_for(task, 30)
+                await asyncio.wait_for(task, 90)
         async with lastword.open_runtime(place) as runtime:
             assert (await (await runtime.start("true")).wait()).exit_code == 0
 
@@ -344,7 +344,7 @@ async def test_a_job_that_cannot_start_has_a_last_word_too() -> None:
     async with lastword.open_runtime() as runtime:
         with pytest.raises(SpawnFailedError) as caught:
             await runtime.start(["/no/such/program"])
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             notice = await runtime.loop.receive()
         assert notice.notification.process_handle == caught.value.handle
         assert notice.notification.state is ProcessState.FAILED
@@ -355,7 +355,7 @@ async def test_a_loop_of_its_own_is_told_and_the_main_loop_is_not() -> None:
     async with lastword.open_runtime() as runtime:
         other = runtime.session.open_loop(uuid4())
         process = await runtime.start("true", owner=other)
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             notice = await other.receive()
         assert notice.notification.process_handle == process.handle
         with pytest.raises(anyio.WouldBlock):
@@ -365,7 +365,7 @@ async def test_a_loop_of_its_own_is_told_and_the_main_loop_is_not() -> None:
 async def test_many_that_end_together_are_each_told_once() -> None:
     limits = lastword.Limits(running_per_loop=20)
     async with lastword.open_runtime(limits=limits) as runtime:
-        with anyio.fail_after(60):
+        with anyio.fail_after(90):
             processes = [await runtime.start("exec cat", stdin=b"x" * 1000) for _ in range(20)]
             notices = [await runtime.loop.receive() for _ in processes]
         assert len({notice.notification.command_id for notice in notices}) == 20
@@ -381,7 +381,7 @@ async def test_what_the_journal_cannot_take_waits_in_the_store_for_the_next_open
         journal.broken = True
         process = await runtime.start("true")
         await process.wait()
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             while not any(record.attempts for record in await runtime.pending()):
                 await anyio.lowlevel.checkpoint()
         waiting = await runtime.pending()
@@ -391,7 +391,7 @@ async def test_what_the_journal_cannot_take_waits_in_the_store_for_the_next_open
     async with lastword.open_runtime(
         tmp_path / "state", session_id=session_id, journal=MemoryJournal(ledger)
     ) as runtime:
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             notice = await runtime.loop.receive()
         assert notice.notification.command_id == process.command_id
         assert await history(runtime) == [("ProcessStarted", process.handle), ("ProcessCompleted", process.handle)]
@@ -403,7 +403,7 @@ async def test_a_journal_that_is_back_is_used_at_once_whatever_the_backoff(tmp_p
     async with lastword.open_runtime(journal=journal, clock=ManualClock()) as runtime:
         journal.broken = True
         process = await runtime.start("true")
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             await process.wait()
             while not any(record.attempts for record in await runtime.pending()):
                 await anyio.lowlevel.checkpoint()
@@ -421,7 +421,7 @@ async def test_a_fenced_runtime_says_so_and_closes_quietly(tmp_path: Path) -> No
     async with lastword.open_runtime(tmp_path / "state", journal=MemoryJournal(ledger)) as runtime:
         MemoryJournal(ledger).open(runtime.session.session_id)
         process = await runtime.start("true")
-        with anyio.fail_after(30), pytest.raises(JournalFencedError):
+        with anyio.fail_after(90), pytest.raises(JournalFencedError):
             await runtime.loop.receive()
         assert (await process.wait()).exit_code == 0
 
@@ -437,7 +437,7 @@ async def test_a_killed_host_leaves_a_process_that_the_next_one_tells_as_lost(
     for _ in range(2):  # told again after every restart, until it is acknowledged
         async with lastword.open_runtime(tmp_path / "state") as runtime:
             assert gone(int(pid))
-            with anyio.fail_after(30):
+            with anyio.fail_after(90):
                 notice = await runtime.loop.receive()
             assert notice.notification.process_handle == handle
             assert notice.notification.command_id == UUID(command_id)
@@ -455,7 +455,7 @@ async def test_an_observer_is_told_what_becomes_of_each_unit_and_may_fail(caplog
 
     async with lastword.open_runtime(observer=Watcher()) as runtime:
         await runtime.start("true")
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             await runtime.loop.receive()
     assert seen == [Verdict.DELIVERED, Verdict.DELIVERED]
     assert "delivery goes on" in caplog.text
@@ -472,7 +472,7 @@ async def test_a_strangers_error_is_named_and_not_quoted(tmp_path: Path, caplog:
 
     async with lastword.open_runtime(journal=Strange(), clock=HastyClock()) as runtime:
         await runtime.start("true")
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             while not any(record.attempts for record in await runtime.pending()):
                 await anyio.lowlevel.checkpoint()
         assert {record.last_error for record in await runtime.pending()} <= {"RuntimeError", None}

@@ -36,7 +36,7 @@ class Doubler:
 
     def handle(self, batch: Sequence[int]) -> list[int | Failed]:
         self.at_work.set()
-        assert self.gate.wait(30)
+        assert self.gate.wait(90)
         self.batches.append(list(batch))
         self.threads.add(threading.get_ident())
         return [Failed(ValueError("unlucky")) if job == UNLUCKY else 2 * job for job in batch]
@@ -45,7 +45,7 @@ class Doubler:
         self.released += 1
 
     async def until_at_work(self) -> None:
-        await anyio.to_thread.run_sync(self.at_work.wait, 30)
+        await anyio.to_thread.run_sync(self.at_work.wait, 90)
 
 
 def _inline(doubler: Doubler, after_batch: Callable[[], None] | None = None) -> Writer[int, int]:
@@ -233,7 +233,7 @@ async def test_a_step_that_fails_after_a_batch_is_logged_and_keeps_no_task_waiti
         raise RuntimeError("a bug")
 
     writer = _thread(Doubler(), broken)
-    with anyio.fail_after(30):
+    with anyio.fail_after(90):
         assert await writer.submit(1) == 2
         assert await writer.submit(2) == 4
     assert caplog.text.count("RuntimeError: a bug") == 2

@@ -89,8 +89,9 @@ def jobs(gate: str) -> tuple[Job, ...]:
         Job(label="child holds the pipe", command="sleep 60 & echo gone", fate=exited(0)),
         Job(
             label="is backgrounded",
-            command="sleep 1.5",
+            command=f"exec 3<{shlex.quote(gate)}; echo ready; cat <&3; sleep 1.5",
             background=True,
+            at_the_gate=True,
             fate=exited(0, LifecycleKind.BACKGROUNDED),
         ),
         *(

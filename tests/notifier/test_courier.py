@@ -93,7 +93,7 @@ class Scene:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        with anyio.fail_after(10):
+        with anyio.fail_after(90):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self.courier.run)
                 yield
@@ -249,7 +249,7 @@ async def test_fenced_stops_the_courier_and_keeps_every_unit() -> None:
     scene = Scene()
     scene.outbox.add("a", b"1")
     scene.sink.answers["a"] = [JournalFencedError("epoch 2")]
-    with anyio.fail_after(10):
+    with anyio.fail_after(90):
         await scene.courier.run()
     assert isinstance(scene.courier.fenced, JournalFencedError)
     assert len(scene.outbox.heads()) == 1
@@ -265,7 +265,7 @@ async def test_a_cancelled_delivery_is_offered_again_by_the_next_courier() -> No
     assert scene.outbox.delivered == []
     scene.sink.gate = None
     second = Courier(scene.outbox, scene.sink, clock=scene.clock, rng=Random(7))
-    with anyio.fail_after(10):
+    with anyio.fail_after(90):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(second.run)
             await scene.outbox.wait_empty()

@@ -61,7 +61,7 @@ async def test_a_call_that_can_never_be_right_is_refused(
         assert caught.value.field == field
         loop = session.open_loop()
         await session.deliver(Job().end_unit())
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             await loop.receive()
 
 
@@ -192,7 +192,7 @@ async def test_a_record_that_no_reader_could_read_is_not_written(field: str, val
             await session.deliver([attrs.evolve(Job().command_record(), **{field: value})])
         assert caught.value.field == field
         await session.deliver(Job().end_unit())
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             await loop.receive()
 
 

@@ -156,7 +156,7 @@ async def test_a_fence_ends_every_loop_and_feed() -> None:
     assert errors[0] is not errors[1]
     feed = bench.handler.hub.feed(EventFilter())
     feed.start()
-    with anyio.fail_after(10), pytest.raises(JournalFencedError):
+    with anyio.fail_after(90), pytest.raises(JournalFencedError):
         await feed.take()
 
 
@@ -172,7 +172,7 @@ async def test_a_pause_is_as_long_as_the_failures_of_its_beginning(monkeypatch: 
         await first_of(*waits)
 
     monkeypatch.setattr("lastword.session._inbox.first_of", first_of_with_a_load_in_between)
-    with anyio.fail_after(30):
+    with anyio.fail_after(90):
         await inbox.wait()
     assert bench.pauses == [1]
 
@@ -183,7 +183,7 @@ async def test_a_pause_that_is_taken_is_that_of_its_failures() -> None:
     inbox = bench.open()
     for failures in (1, 2):
         bench.apply(LoadFailed(MAIN, inbox))
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             await inbox.wait()
         assert bench.pauses[-1] == failures
         assert len(bench.posted) == failures + 1
@@ -212,7 +212,7 @@ async def test_a_loop_is_full_only_where_it_is() -> None:
             bench.apply(Committed(row, pending=True))
             assert awaited.placement is Placement.COMING
             bench.apply(Loaded(MAIN, inbox, [*rows, row][:2], more=more))
-            with anyio.fail_after(30):
+            with anyio.fail_after(90):
                 assert await awaited.settled() is expected
 
 
@@ -236,7 +236,7 @@ async def test_an_answer_that_waits_for_a_look_does_not_wait_for_ever() -> None:
             bench.apply(Committed(bench.consumption(job, LOOP_A), pending=False))
             assert awaited.placement is Placement.COMING
             end(bench, inbox)
-            with anyio.fail_after(30):
+            with anyio.fail_after(90):
                 assert await awaited.settled() is expected
         assert not bench.handler._coming  # pyright: ignore[reportPrivateUsage]  # nothing is kept for nobody
 

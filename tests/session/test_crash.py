@@ -82,7 +82,7 @@ def _lives(path: Path, kills: int, seed: int) -> None:
         count = 0
         async with open_session(SqliteJournal(path)) as session:
             loop = session.open_loop()
-            with anyio.fail_after(60):
+            with anyio.fail_after(90):
                 while await session.loops():
                     notice = await loop.receive()
                     assert notice.redelivered

@@ -276,7 +276,7 @@ async def test_a_session_tells_damage_and_goes_on(
                     await call(session)
         job = Job(SESSION)
         await session.deliver(job.end_unit())
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             notice = await session.open_loop(SESSION).receive()
         await notice.ack()
 
@@ -320,7 +320,7 @@ async def test_a_loop_behind_a_damaged_row_waits_until_it_is_mended(
     async def receive(loop: Loop) -> None:
         told.append(await loop.receive())
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(90):
         async with open_session(SqliteJournal(path), clock=clock, rng=random.Random(1)) as session:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(receive, session.open_loop())

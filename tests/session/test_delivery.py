@@ -50,7 +50,7 @@ async def test_a_delivered_unit_reaches_its_loop(ground: Ground) -> None:
         loop = session.open_loop()
         job = Job()
         assert await session.deliver(job.end_unit()) == [Appended(2), Appended(3)]
-        with anyio.fail_after(10):
+        with anyio.fail_after(90):
             notice = await loop.receive()
         assert notice.notification == job.notification()
         assert notice.journal_seq == 3
@@ -65,7 +65,7 @@ async def test_a_waiting_receiver_is_woken(ground: Ground) -> None:
     async def receive(loop: Loop) -> None:
         got.append((await loop.receive()).notification.process_handle)
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(90):
         async with ground.open() as session, anyio.create_task_group() as tasks:
             loop = session.open_loop()
             for _ in jobs:
@@ -146,7 +146,7 @@ async def test_an_ack_frees_the_slot_before_it_returns(ground: Ground) -> None:
         loop = session.open_loop(capacity=1)
         await _end(session, *jobs)
         for job in jobs:
-            with anyio.fail_after(10):
+            with anyio.fail_after(90):
                 notice = await loop.receive()
             assert notice.notification.process_handle == job.handle
             assert loop.held == 1
@@ -190,7 +190,7 @@ async def test_a_hundred_at_once(ground: Ground) -> None:
     """A hundred completions at the same moment are a hundred notices, each once."""
     jobs = [Job() for _ in range(100)]
     handles: list[str] = []
-    with anyio.fail_after(60):
+    with anyio.fail_after(90):
         async with ground.open() as session:
             loop = session.open_loop()
             async with anyio.create_task_group() as tasks:
@@ -281,7 +281,7 @@ async def test_a_cause_on_another_loop_leaves_it_known_that_it_was_handed_out(cl
             loop = session.open_loop(LOOP_A)
         else:
             notice.release()
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             again = await loop.receive()
         assert again.notification == job.notification()
         assert again.redelivered
@@ -315,7 +315,7 @@ async def test_release_wakes_a_receiver(ground: Ground) -> None:
         notice = await loop.receive()
 
         async def receive() -> None:
-            with anyio.fail_after(10):
+            with anyio.fail_after(90):
                 assert (await loop.receive()).redelivered
 
         tasks.start_soon(receive)
@@ -348,7 +348,7 @@ async def test_a_waiting_receiver_is_told_of_the_closing(ground: Ground) -> None
     async with anyio.create_task_group() as tasks:
 
         async def receive(loop: Loop) -> None:
-            with anyio.fail_after(10), pytest.raises(LoopClosedError):
+            with anyio.fail_after(90), pytest.raises(LoopClosedError):
                 await loop.receive()
 
         async with ground.open() as session:

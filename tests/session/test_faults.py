@@ -79,7 +79,7 @@ async def test_what_an_unknown_commit_left_is_told_although_nobody_calls_again(g
         journal.faults.extend(["before", "after"])
         with pytest.raises(JournalUnavailableError):
             await session.deliver(job.end_unit())
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             notice = await loop.receive()
         assert notice.notification == job.notification()
 
@@ -125,7 +125,7 @@ async def test_a_window_that_cannot_be_read_is_tried_again(ground: Ground) -> No
     """A receiver waits out a journal that is down, with backoff on the session's clock, and gets its notice."""
     journal, clock = FaultyJournal(ground.journal()), ManualClock()
     job = Job()
-    with anyio.fail_after(30):
+    with anyio.fail_after(90):
         async with ground.open(journal=journal, clock=clock, rng=random.Random(1)) as session:
             await session.deliver(job.end_unit())
             journal.down = True
@@ -172,7 +172,7 @@ async def test_an_empty_loop_is_not_full_because_its_first_look_failed(ground: G
                 await session.loops()
             journal.down = False
             job = Job()
-            with anyio.fail_after(30):
+            with anyio.fail_after(90):
                 if waiting < 2:
                     assert await session.notify_process_completion(job.notification()) is Disposition.ACCEPTED
                 else:
@@ -198,10 +198,10 @@ async def test_a_notification_whose_look_fails_is_durable_and_told_so(ground: Gr
     job = Job()
     async with ground.open(journal=journal) as session:
         loop = session.open_loop()
-        with anyio.fail_after(30), pytest.raises(ProcessNotificationDeliveryStoppedError, match="not known"):
+        with anyio.fail_after(90), pytest.raises(ProcessNotificationDeliveryStoppedError, match="not known"):
             await session.notify_process_completion(job.notification())
         journal.blind = False
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             assert (await loop.receive()).notification == job.notification()
 
 
@@ -216,7 +216,7 @@ async def test_who_only_looks_is_told_when_the_journal_is_back(ground: Ground) -
         with pytest.raises(JournalUnavailableError):
             await session.loops()
         journal.down = False
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             while True:
                 try:
                     notice = loop.receive_nowait()
@@ -322,7 +322,7 @@ async def test_a_notification_that_cannot_be_read_keeps_its_place_and_holds_nobo
     journal.close()
     async with ground.open() as session:
         loop = session.open_loop()
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             notice = await loop.receive()
         await notice.ack()
         assert "cannot be read" in caplog.text
@@ -338,7 +338,7 @@ async def test_a_window_without_a_bound_is_read_page_by_page(ground: Ground) -> 
         for job in jobs:
             await session.deliver(job.end_unit())
         loop = session.open_loop(capacity=sys.maxsize)
-        with anyio.fail_after(60):
+        with anyio.fail_after(90):
             told = [(await loop.receive()).notification.process_handle for _ in jobs]
         assert told == [job.notification().process_handle for job in jobs]
 
@@ -375,14 +375,14 @@ async def test_an_opening_whose_fence_is_there_or_goes_there_is_one(ground: Grou
     async with ground.open(journal=journal) as session:
         loop = session.open_loop()
         await session.deliver(Job().end_unit())
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             await loop.receive()
 
 
 async def test_a_second_opener_fences_the_first(ground: Ground) -> None:
     """The older session can write nothing, tells everybody who waits in it, and leaves its block cleanly."""
     job = Job()
-    with anyio.fail_after(30):
+    with anyio.fail_after(90):
         async with ground.open() as old:
             loop = old.open_loop()
             await old.deliver(job.end_unit())
@@ -443,7 +443,7 @@ async def test_a_cancelled_delivery_is_known_by_its_retry(ground: Ground) -> Non
     async with ground.open(journal=journal) as session:
         loop = session.open_loop()
         await _cancelled(ground, journal, lambda: session.deliver(job.end_unit()))
-        with anyio.fail_after(10):
+        with anyio.fail_after(90):
             notice = await loop.receive()
         results = await session.deliver(job.end_unit())
         assert results == [Duplicate(2, consumed=False), Duplicate(3, consumed=False)]
@@ -461,7 +461,7 @@ async def test_a_cancelled_delivery_is_known_by_its_retry(ground: Ground) -> Non
 
 async def _cancelled(ground: Ground, journal: FaultyJournal, call: Any) -> None:
     """Cancel `call` while the journal is at work on it (with a thread), or before its checkpoint (without)."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(90):
         if ground.inline:
             with anyio.CancelScope() as scope:
                 scope.cancel()
@@ -473,7 +473,7 @@ async def _cancelled(ground: Ground, journal: FaultyJournal, call: Any) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call)
             await anyio.wait_all_tasks_blocked()
-            await anyio.to_thread.run_sync(journal.at_gate.wait, 30)
+            await anyio.to_thread.run_sync(journal.at_gate.wait, 90)
             tasks.cancel_scope.cancel()
         journal.gate = None
         gate.set()
@@ -514,7 +514,7 @@ async def test_closing_finishes_what_is_in_flight(ground: Ground) -> None:
     gate = threading.Event()
     jobs = [Job() for _ in range(3)]
     done: list[Any] = []
-    with anyio.fail_after(30):
+    with anyio.fail_after(90):
         async with anyio.create_task_group() as tasks, ground.open(journal=journal) as session:
             journal.gate = None if ground.inline else gate
 
@@ -547,7 +547,7 @@ async def test_a_journal_that_cannot_be_closed_keeps_nobody_waiting(
             await loop.receive()
         ended.append("loop")
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(90):
         async with anyio.create_task_group() as tasks:
             with pytest.raises(ZeroDivisionError):
                 async with ground.open(journal=Unclosable(ground.journal())) as session:

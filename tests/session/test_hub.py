@@ -58,12 +58,12 @@ def _token(text: str, loop_id: UUID | None = MAIN, visibility: Visibility = Visi
 
 
 async def _take(source: Subscription | Replay | Watch, count: int) -> list[Delivery]:
-    with anyio.fail_after(30):
+    with anyio.fail_after(90):
         return [await anext(source) for _ in range(count)]
 
 
 async def _rest(source: Subscription | Replay | Watch) -> list[Delivery]:
-    with anyio.fail_after(30):
+    with anyio.fail_after(90):
         return [delivery async for delivery in source]
 
 
@@ -441,7 +441,7 @@ async def test_a_subscription_that_was_not_entered_says_so(ground: Ground) -> No
     """It would wait for what never comes; entered, it takes part for that one block."""
     async with ground.open() as session:
         deliveries = session.subscribe(EVERYTHING)
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             for _ in range(2):
                 with pytest.raises(SubscriptionUseError, match="async with"):
                     await anext(deliveries)
@@ -483,7 +483,7 @@ async def test_tasks_that_iterate_together_share_what_there_is(ground: Ground, k
                 if len(heard) == 300:
                     await source.aclose()
 
-        with anyio.fail_after(60):
+        with anyio.fail_after(90):
             async with anyio.create_task_group() as tasks:
                 for _ in range(3):
                     tasks.start_soon(listen)

@@ -213,7 +213,7 @@ async def test_a_relative_path_means_the_folder_of_the_moment(tmp_path: Path, mo
         loop = session.open_loop()
         monkeypatch.chdir("/")
         await session.deliver(Job().end_unit())
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             await loop.receive()
 
 

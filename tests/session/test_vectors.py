@@ -200,7 +200,7 @@ async def test_restore(row: Row, ground: Ground) -> None:
         loop = session.open_loop(LOOP_A)
         received: list[UUID] = []
         while dict(await session.loops()).get(LOOP_A):
-            with anyio.fail_after(30):
+            with anyio.fail_after(90):
                 notice = await loop.receive()
             received.append(notice.notification.command_id)
             await notice.ack()

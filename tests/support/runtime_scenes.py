@@ -30,7 +30,7 @@ def gone(pid: int) -> bool:
     """Whether no process has that id, or only its unreaped remains."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the second where it ends between the opening and the reading
         return True
 
 
