@@ -117,6 +117,11 @@ def spawn_status(kind: str | None) -> int:
     return _SPAWN_STATUS.get(kind or "", OURS)
 
 
+def refusal_status(code: str, kind: str | None = None) -> int:
+    """The exit code for a start that was refused with that error code, or failed in that way: 2, the line is wrong."""
+    return 2 if code in {"invalid_arguments", "invalid_request"} else spawn_status(kind)
+
+
 def _if_signalled(code: int) -> str:
     return f"{signal_name(code - 128)}, if by a signal"
 

@@ -7,12 +7,14 @@ Rules
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, final
 
 import click
 
-from ._errors import StdoutClosedError
+from ._errors import CtrlCError, StdoutClosedError
 from ._state import STATE_HELP
 
 # name: (module, attribute)
@@ -55,18 +57,26 @@ class LazyGroup(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Read the line, which may show the help; click would make an exit code of its own of a broken pipe."""
-        try:
+        """Read the line, which may show the help."""
+        with _unseen_by_click():
             return super().make_context(info_name, args, parent, **extra)
-        except BrokenPipeError:
-            raise StdoutClosedError from None
+        raise AssertionError("it swallows nothing")
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; as above."""
-        try:
+        """Run the command."""
+        with _unseen_by_click():
             return super().invoke(ctx)
-        except BrokenPipeError:
-            raise StdoutClosedError from None
+
+
+@contextmanager
+def _unseen_by_click() -> Generator[None]:
+    """What click would make something of its own of: an exit code, or an empty line."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise StdoutClosedError from None
+    except KeyboardInterrupt:
+        raise CtrlCError from None
 
 
 @click.group(

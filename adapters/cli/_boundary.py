@@ -12,7 +12,7 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 import click
@@ -20,21 +20,22 @@ import click
 from .._causes import root_of
 from ._app import app
 from ._descriptors import fill_descriptors
-from ._errors import NOT_DONE, CommandFailedError, StdoutClosedError, one_line
+from ._errors import NOT_DONE, CommandFailedError, CtrlCError, StdoutClosedError, one_line
 
 PROGRAM = "lastword"
 
 
-def run_to_exit(arguments: Sequence[str] | None) -> NoReturn:
-    """Run the command line, and leave the program with its exit code."""
-    fill_descriptors()
+def run_to_exit(arguments: Sequence[str] | None, hear_interrupts: Callable[[], object]) -> NoReturn:
+    """Run the command line, and leave the program with its exit code; a Ctrl-C is heard from now on."""
     try:
+        hear_interrupts()
+        fill_descriptors()
         code = _run(arguments)
         if sys.stdout is not None:  # it was closed when the program started
             sys.stdout.flush()
     except (StdoutClosedError, BrokenPipeError):
         _die_of(signal.SIGPIPE)
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, CtrlCError, KeyboardInterrupt):
         _die_of(signal.SIGINT)
     except OSError as error:  # the last flush: a full disk, a terminal that is gone
         code = _tell(f"standard output cannot be written ({error.strerror})", NOT_DONE)
@@ -45,12 +46,16 @@ def run_to_exit(arguments: Sequence[str] | None) -> NoReturn:
 def _run(arguments: Sequence[str] | None) -> int:
     try:
         result = app.main(args=None if arguments is None else list(arguments), prog_name=PROGRAM, standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        with contextlib.suppress(OSError):
+            click.echo(error.format_message(), err=True)
+        return error.exit_code
     except click.UsageError as error:
         name = PROGRAM if error.ctx is None else error.ctx.command_path
         return _tell(f"{error.format_message().rstrip('.')}; see '{name} --help'", error.exit_code)
     except click.ClickException as error:
         return _tell(error.format_message(), error.exit_code)
-    except (StdoutClosedError, BrokenPipeError, click.Abort):
+    except (StdoutClosedError, BrokenPipeError, CtrlCError, click.Abort):
         raise
     except Exception as error:
         if isinstance(root_of(error), StdoutClosedError | BrokenPipeError):  # a task group has wrapped it

@@ -16,9 +16,8 @@ def complete_job(ctx: click.Context, _: click.Parameter, incomplete: str) -> lis
         jobs = jobs_of(look(state_of(ctx)))
     except Exception:  # a shell that completes shows no errors
         return []
-    offered = [(word, job) for job in reversed(jobs) for word in (job.name, job.handle) if word]
+    # Of those of the same name the last one stands for all.
+    offered = {word: job for job in jobs for word in (job.handle, job.name) if word and word.startswith(incomplete)}
     return [
-        CompletionItem(word, help=f"{job.name or job.program}, {job.how}")
-        for word, job in offered
-        if word.startswith(incomplete)
+        CompletionItem(word, help=f"{job.name or job.program}, {job.how}") for word, job in reversed(offered.items())
     ]

@@ -42,7 +42,7 @@ def run_detached(order: Order, state: Path, *, as_json: bool) -> None:
     try:
         info = ask_or_start(state, start)
     except LastwordError as error:
-        raise CommandFailedError(str(error), OURS) from None
+        raise CommandFailedError.of(error, OURS) from None
     if as_json:
         print_json({"handle": info.handle, "command_id": str(info.command_id), "name": info.name})
     else:

@@ -40,6 +40,11 @@ class CommandFailedError(Exception):
 
 
 @final
+class CtrlCError(Exception):
+    """A Ctrl-C, on its way to the edge of the program: click would write an empty line for it."""
+
+
+@final
 class StdoutClosedError(Exception):
     """Nobody reads standard output any more."""
 

@@ -38,6 +38,8 @@ def events(follow: bool, since: datetime | None, after: int, as_json: bool, stat
     from ._look import look
     from ._look_journal import journal_of
 
+    if look(state) is None:
+        return
     printer = EventPrinter(state, since, as_json=as_json)
     for record in journal_of(state, after):
         after = record.seq

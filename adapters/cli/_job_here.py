@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import anyio
 
-from .._ending import Ending, spawn_status
+from .._ending import Ending, refusal_status, spawn_status
 from ._errors import OURS, CommandFailedError
 from ._job import Mode, Size, Stream
 from ._logs import READ_BYTES, Chunk
@@ -30,7 +30,7 @@ async def start_here(state: Path, order: Order, *, size: Size | None, split: boo
     Raises `CommandFailedError` where it cannot be started, with the exit code for it.
     """
     from ..._runtime import open_runtime
-    from ...supervisor import SpawnFailedError, TerminalSize
+    from ...supervisor import SpawnFailedError, SupervisorError, TerminalSize
     from ..serve import SERVE_LIMITS
 
     async with open_runtime(state, limits=SERVE_LIMITS) as runtime:
@@ -51,6 +51,8 @@ async def start_here(state: Path, order: Order, *, size: Size | None, split: boo
             # It has a last word, too; and who reads this line has been told.
             await runtime.session.acknowledge(runtime.supervisor.get(error.handle, runtime.loop).command_id)
             raise CommandFailedError(error.message, spawn_status(error.kind)) from None
+        except SupervisorError as error:
+            raise CommandFailedError(error.message, refusal_status(error.code)) from None
         yield JobHere(runtime, process)
 
 
@@ -105,7 +107,7 @@ class JobHere:
         try:
             outcome = await self._process.wait()
         except LastwordError as error:
-            raise CommandFailedError(str(error), OURS) from None
+            raise CommandFailedError.of(error, OURS) from None
         return Ending.of_outcome(outcome)
 
     async def settle(self) -> None:

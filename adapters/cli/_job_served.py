@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import anyio
 
-from .._ending import Ending, spawn_status
+from .._ending import Ending, refusal_status
 from ..serve import RequestError, Size
 from ._errors import OURS, CommandFailedError
 from ._job import Mode, Stream
@@ -52,7 +52,7 @@ async def told_here(client: Client, error: RequestError) -> CommandFailedError:
     """Why a job could not be started, and the exit code for it; who reads that needs no notice of it."""
     if error.handle is not None:
         await client.acknowledge([error.handle])
-    return CommandFailedError(error.message, spawn_status(error.kind))
+    return CommandFailedError(error.message, refusal_status(error.code, error.kind))
 
 
 async def send_patiently(client: Client, handle: str, data: bytes) -> None:

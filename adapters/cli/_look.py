@@ -21,7 +21,12 @@ def look(state: Path) -> DirectoryView | None:
     """The directory as it is now; None where there is none, which is a place where nothing has ever run."""
     from ...supervisor import view_directory
 
-    holds = {each.name for each in state.iterdir()} if state.exists() else set[str]()
+    try:
+        holds = {each.name for each in state.iterdir()} if state.exists() else set[str]()
+    except OSError as error:
+        raise CommandFailedError(
+            f"the state directory cannot be looked into ({error.strerror}); give another one with --state"
+        ) from None
     if "session.id" not in holds:
         if holds - _BEFORE:
             raise CommandFailedError(

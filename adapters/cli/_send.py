@@ -38,14 +38,14 @@ def send(job: str, text: str | None, no_newline: bool, keys: tuple[str, ...], eo
         raise click.UsageError("there is nothing to send: give TEXT, --key or --eof")
     from ..serve import RequestError
     from ._look import find_jobs, look
-    from ._served import ask_server
+    from ._served import ask_about
 
     (found,) = find_jobs((job,), look(state))
     if found.has_ended:
         raise CommandFailedError("it has ended, and takes no input any more")
     data = b"" if text is None else _bytes_of(text, newline=not no_newline)
     try:
-        ask_server(state, lambda client: _send(client, found.handle, data, keys, eof=eof))
+        ask_about([found], state, lambda client: _send(client, found.handle, data, keys, eof=eof))
     except RequestError as error:
         if error.code != "stdin_closed":
             raise

@@ -52,7 +52,7 @@ def serve(idle: float | None, end: bool, force: bool, state: Path) -> None:
 
 
 def _end(state: Path, *, force: bool) -> None:
-    from ..serve import ConnectionLostError, RequestError
+    from ..serve import ConnectionLostError, NotServedError, RequestError
     from ._served import ask_server
 
     server = _holder(state)
@@ -63,6 +63,8 @@ def _end(state: Path, *, force: bool) -> None:
         if error.code != "busy":
             raise
         raise CommandFailedError("jobs are running; stop them first, or end them, too, with --force") from None
+    except NotServedError:
+        raise CommandFailedError("nobody serves this state directory; there is nothing to end") from None
     except ConnectionLostError:
         # It may have ended before it could answer, which is what was asked for.
         patience = _LOST_SECONDS

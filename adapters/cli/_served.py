@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ._errors import OURS, CommandFailedError
+from ._job_info import UNSETTLED, JobInfo
 
 if TYPE_CHECKING:
     from ..serve import Client
@@ -41,6 +42,21 @@ def ask_server(state: Path, question: Callable[[Client], Awaitable[T]]) -> T:
         view = look(state)
         if view is not None and view.held:
             raise CommandFailedError(IN_USE) from None
+        raise
+
+
+def ask_about(jobs: Sequence[JobInfo], state: Path, question: Callable[[Client], Awaitable[T]]) -> T:
+    """As `ask_server`, about those jobs; `CommandFailedError` where one of them has lost its server."""
+    from ..serve import NotServedError
+    from ._look import find_jobs, look
+
+    try:
+        return ask_server(state, question)
+    except NotServedError:
+        if any(job.state == UNSETTLED for job in find_jobs([job.handle for job in jobs], look(state))):
+            raise CommandFailedError(
+                "its host has died before its last word; the next `lastword run` or `serve` tells how it ended"
+            ) from None
         raise
 
 

@@ -45,7 +45,7 @@ def stop(jobs: tuple[str, ...], mode: str, grace: float | None, as_json: bool, s
     """
     from ..serve import NotServedError
     from ._look import find_jobs, look
-    from ._served import ask_server
+    from ._served import ask_about
 
     known = find_jobs(jobs, look(state))
     handles = [job.handle for job in known]
@@ -53,11 +53,11 @@ def stop(jobs: tuple[str, ...], mode: str, grace: float | None, as_json: bool, s
     if alive:
         wanted = cast("Mode", mode)
         try:
-            for message in ask_server(state, lambda client: _stop_all(client, alive, wanted, grace)):
+            for message in ask_about(known, state, lambda client: _stop_all(client, alive, wanted, grace)):
                 note(message)
         except (NotServedError, CommandFailedError):
             # What a job has left behind lives no longer than who has kept it, and only a server keeps it.
-            if not all(job.has_ended for job in known):
+            if not all(job.has_ended for job in find_jobs(handles, look(state))):
                 raise
         known = find_jobs(handles, look(state))
     for job in known:

@@ -3,8 +3,8 @@
 Theory of operation
 - A server tells events; each burst of them is one look at the directory's files.  Ages and sizes are looked at anew now
   and then, since nothing tells them.  Where nobody serves, looking now and then is all.
-- A terminal shows the whole, and is left with its last state, whatever ends this (so the cursor is not hidden);
-  elsewhere a line is printed for each job that is not as it was.
+- A terminal that can be drawn on shows the whole, and is left with its last state, whatever ends this (so the cursor
+  is not hidden); elsewhere a line is printed for each job that is not as it was.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _HOME, _REST_OF_LINE, _REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 
 async def watch(state: Path, *, everything: bool, as_json: bool) -> None:
     """Show them until Ctrl-C."""
-    on_terminal = sys.stdout.isatty() and not as_json
+    on_terminal = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb" and not as_json
     view = _Screen() if on_terminal else _Changes(as_json=as_json)
     while True:
         await _watch_holder(state, view, everything=everything)

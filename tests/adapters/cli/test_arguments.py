@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import pwd
+import signal
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli_ground import Ground
+from cli_ground import HANG_SECONDS, Ground
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -176,6 +179,42 @@ def test_what_is_wrong_is_told_with_the_code_of_usage(ground: Ground, line: tupl
     assert (code, out, notes.count(b"\n")) == (2, b"", 1), notes
     assert b"see 'lastword" in notes
     assert not ground.state.exists()
+
+
+def test_nothing_on_the_line_teaches(ground: Ground) -> None:
+    code, out, notes = ground.here()
+    assert (code, out) == (2, b"")
+    assert b"  lastword run -d --name api -- ./api  in the background" in notes
+
+
+@pytest.mark.parametrize("module", ["click", "lastword.adapters.cli._app", "lastword.adapters.cli._ps", "attrs"])
+def test_ctrl_c_in_the_middle_of_an_import_is_no_traceback(ground: Ground, module: str) -> None:
+    """Importing is most of what a short command does; a person who has mistyped it is fast."""
+    program = """if True:
+        import importlib.abc, os, signal, sys
+        class Interrupting(importlib.abc.MetaPathFinder):
+            def find_spec(self, name, path, target=None):
+                if name == sys.argv[1]:
+                    os.kill(os.getpid(), signal.SIGINT)
+                    for _ in range(1000): pass  # where Python hears of it
+        from lastword.adapters.cli import main
+        sys.meta_path.insert(0, Interrupting())
+        main(["ps", "-a"])
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", program, module],
+        env=ground.environment(),
+        capture_output=True,
+        timeout=HANG_SECONDS,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
+
+
+def test_a_signal_handler_of_the_callers_stays(ground: Ground) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    assert ground.out("ps") == ""
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_the_state_directory() -> None:

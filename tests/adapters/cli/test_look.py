@@ -176,6 +176,14 @@ def test_where_nothing_has_run_there_is_nothing_and_nothing_is_made(ground: Grou
     assert (code, b"no state directory" in notes) == (1, True)
 
 
+def test_a_folder_that_cannot_be_looked_into_is_told_in_words(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for line in ("ps", "events", "pending", "logs x", "wait x", "ack --all"):
+        code, out, notes = Ground(tmp_path / "file").here(*line.split())
+        assert (code, out, notes.count(b"\n")) == (1, b"", 1), line
+        assert b"cannot be looked into (Not a directory)" in notes, (line, notes)
+
+
 def test_a_table_on_a_terminal_and_no_colour_in_it(lived: Ground) -> None:
     with lived.on_terminal("ps", "-a", env={"NO_COLOR": "1"}) as terminal:
         assert terminal.wait() == 0
@@ -236,6 +244,7 @@ class TestHelp:
         assert offered("lastword ev", 1) == ["events"]
         assert offered("lastword logs od", 2) == ["odd"]
         assert offered("lastword logs zzz", 2) == []
+        assert offered("lastword logs ", 2)[:3:2] == ["odd", "talk"]
         for shell in ("bash", "zsh", "fish"):
             code, out, _ = lived.here(env={"_LASTWORD_COMPLETE": f"{shell}_source"})
             assert (code, b"_LASTWORD_COMPLETE" in out) == (0, True)

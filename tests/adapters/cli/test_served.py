@@ -173,9 +173,14 @@ def test_a_server_that_is_stopped_is_not_waited_for_and_one_that_is_killed_is_no
         server.kill()
         server.wait()
     assert [job["state"] for job in ground.objects("ps")] == ["unsettled"]
-    for line in (("serve", "--stop"), ("wait", "long"), ("stop", "long"), ("send", "long", "x")):
+    for line, told in (
+        (("serve", "--stop"), b"nothing to end"),
+        (("wait", "long"), b"its host has died"),
+        (("stop", "long"), b"its host has died"),
+        (("send", "long", "x"), b"its host has died"),
+    ):
         found, out, notes = ground.here(*line)
-        assert (found, out, notes.count(b"\n")) == (1, b"", 1), (line, notes)
+        assert (found, out, told in notes, notes.count(b"\n")) == (1, b"", True, 1), (line, notes)
     assert ground.out("logs", "-f", "long") == ""
     assert ground.here("ack", "long")[0] == 0
     ground.out("run", "-d", "--", "true")  # by a new server
@@ -258,6 +263,15 @@ def test_a_table_on_a_terminal_is_drawn_over_itself_and_left_as_it_was_last(grou
     assert all(len(line.partition(b"\x1b")[0].rstrip()) <= 40 for line in last.splitlines())
 
 
+def test_a_terminal_that_cannot_be_drawn_on_has_a_line_for_each_change(ground: Ground) -> None:
+    ground.out("run", "-d", "--name", "one", "--", "sleep", "600")
+    with ground.on_terminal("ps", "--watch", env={"TERM": "dumb"}) as terminal:
+        terminal.expect(b"one\tsleep\trunning")
+        terminal.press(b"\x03")
+        assert terminal.wait() == -signal.SIGINT
+    assert b"\x1b" not in terminal.shown
+
+
 @pytest.mark.parametrize("line", [("ps", "-a", "--watch"), ("events", "-f"), ("logs", "-f", "talk")])
 def test_a_follower_whose_reader_leaves_ends_as_a_broken_pipe_does(ground: Ground, line: tuple[str, ...]) -> None:
     ground.out("run", "-d", "--input", "--name", "talk", "--", "sh", "-c", "echo begun; exec cat")
@@ -278,6 +292,15 @@ def test_what_cannot_be_started_in_the_background_says_so_with_the_shells_code(g
     # Who has read that needs no notice.
     assert ground.out("pending") == ""
     assert [job["state"] for job in ground.objects("ps", "-a")] == ["failed", "failed"]
+
+
+def test_a_name_that_is_none_is_a_wrong_line_wherever_the_job_would_be_kept(ground: Ground) -> None:
+    for line in (("run", "--name", "a\tb", "true"), ("run", "-d", "--name", "a\tb", "true")):
+        for served in (False, True):
+            if served:
+                ground.out("run", "-d", "true")
+            code, out, notes = ground.here(*line)
+            assert (code, out, notes.count(b"\n"), b"printable" in notes) == (2, b"", 1, True), (line, notes)
 
 
 def test_a_server_on_a_terminal_ends_with_ctrl_c_and_its_jobs_with_it(ground: Ground) -> None:
