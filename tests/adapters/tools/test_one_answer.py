@@ -30,6 +30,8 @@ async def test_a_message_with_calls_that_is_cancelled_between_them_has_told_noth
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(anthropic_results, list(one.specs.values()), content)
             await until((tmp_path / "up").exists)
+            # It may run before it is known that it does, and a call that is cancelled then has started nothing.
+            await until(lambda: all(each.started_at for each in one.runtime.supervisor.list(one.runtime.loop)))
             tasks.cancel_scope.cancel()
         ended, *running = one.runtime.supervisor.list(one.runtime.loop)
         await one.told_home(ended.handle)
