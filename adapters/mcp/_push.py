@@ -27,7 +27,8 @@ from mcp.server.subscriptions import (
 from mcp_types import EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from ._uris import process_uri
+from ..._runtime import Runtime
+from ._uris import output_uri, own_process, process_uri
 
 Context = ServerRequestContext[Any, Any]
 
@@ -36,9 +37,10 @@ Context = ServerRequestContext[Any, Any]
 class Hints:
     """Who listens, and what it has not been told yet."""
 
-    def __init__(self, unsettled: Callable[[], list[str]]) -> None:
+    def __init__(self, runtime: Runtime, unsettled: Callable[[], list[str]]) -> None:
+        self._runtime = runtime
         self._unsettled = unsettled
-        self._bus = _Bus(lambda: [ResourceUpdated(uri=process_uri(handle)) for handle in unsettled()])
+        self._bus = _Bus(lambda: [event for handle in unsettled() for event in _end_of(handle)])
         self._subscribed: set[str] = set()
         self._has_list = False
         self._session: ServerSession | None = None  # of a client of the older protocol that listens to anything
@@ -48,7 +50,8 @@ class Hints:
 
     def ended(self, handle: str) -> None:
         """A process has its last word in the journal."""
-        self._add(ResourceUpdated(uri=process_uri(handle)))
+        for event in _end_of(handle):
+            self._add(event)
 
     def listed(self) -> None:
         """There is a process more."""
@@ -61,12 +64,12 @@ class Hints:
             self._has_list = True
 
     async def subscribe(self, context: Context, params: SubscribeRequestParams) -> EmptyResult:
-        """`resources/subscribe` of the older protocol."""
+        """`resources/subscribe` of the older protocol.  Raises `MCPError` for what is none of the client's."""
+        process, _ = own_process(self._runtime, params.uri)
         self._session = context.session
         self._subscribed.add(params.uri)
-        for handle in self._unsettled():
-            if process_uri(handle) == params.uri:
-                self.ended(handle)
+        if process.handle in self._unsettled():
+            self.ended(process.handle)
         return EmptyResult()
 
     async def unsubscribe(self, context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
@@ -95,9 +98,14 @@ class Hints:
             return
         if isinstance(event, ResourceUpdated):
             if event.uri in self._subscribed:
+                self._subscribed.discard(event.uri)  # a process ends once
                 await self._session.send_resource_updated(event.uri)
         elif self._has_list:
             await self._session.send_resource_list_changed()
+
+
+def _end_of(handle: str) -> list[ServerEvent]:
+    return [ResourceUpdated(uri=process_uri(handle)), ResourceUpdated(uri=output_uri(handle))]
 
 
 @final

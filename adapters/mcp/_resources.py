@@ -26,7 +26,7 @@ from ...supervisor import Process, SupervisorError
 from .._ending import Ending
 from ..tools import ToolSpec
 from ._push import Context, Hints
-from ._uris import OUTPUT_TEMPLATE, PROCESS_TEMPLATE, output_uri, parse_uri, process_uri
+from ._uris import OUTPUT_TEMPLATE, PROCESS_TEMPLATE, no_resource, output_uri, own_process, process_uri
 
 _RECORD_TYPE = "application/json"
 _OUTPUT_TYPE = "text/plain"
@@ -70,19 +70,16 @@ class ProcessResources:
     async def read(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
         """One process.  Raises `MCPError` (invalid params) for what is none of the client's."""
         del context
-        address = parse_uri(params.uri)
-        if address is None:
-            raise _no_resource("is no address of a process; those are process://PROCESS_ID")
-        handle, part = address
+        process, part = own_process(self._runtime, params.uri)
+        handle = process.handle
         try:
-            process = self._runtime.supervisor.get(handle, self._runtime.loop)
             total = (await process.read_output(0, 1)).total
         except SupervisorError:
-            raise _no_resource("names no process of yours; ProcessList names them") from None
+            raise no_resource("cannot be read now; ProcessOutput tells why") from None
         cursor = max(0, total - self._runtime.supervisor.limits.inline_bytes)
         shown = await self._reader.handler({"process_id": handle, "cursor": cursor})
         if "output" not in shown:
-            raise _no_resource("cannot be read now; ProcessOutput tells why")
+            raise no_resource("cannot be read now; ProcessOutput tells why")
         text = shown.pop("output")
         shown.pop("note", None)
         output = TextResourceContents(uri=output_uri(handle), mime_type=_OUTPUT_TYPE, text=text)
@@ -106,7 +103,3 @@ def _resource(process: Process) -> Resource:
         description=process.state.name.lower() if outcome is None else Ending.of_outcome(outcome).words,
         mime_type=_RECORD_TYPE,
     )
-
-
-def _no_resource(why: str) -> MCPError:
-    return MCPError(code=INVALID_PARAMS, message=f"the uri {why}")

@@ -48,7 +48,7 @@ async def serve(runtime: Runtime, incoming: Replayed, outgoing: Outgoing) -> Non
     """
     desk = Desk(runtime, runtime.loop)
     arrivals = Arrivals(runtime, desk)
-    hints = Hints(lambda: [notice.notification.process_handle for notice in desk.held])
+    hints = Hints(runtime, lambda: [notice.notification.process_handle for notice in desk.held])
     failure: LastwordError | None = None
 
     async def watch(scope: anyio.CancelScope, work: Callable[[], Awaitable[None]]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated, ServerEvent
 from mcp_ground import GENERATIONS, background, beside, call, ended
 from mcp_types import ResourceListChangedNotification, ResourceUpdatedNotification
@@ -83,6 +83,24 @@ async def test_what_had_ended_before_is_pushed_at_once(generation: str) -> None:
         await ended(client, handle)
         async with ear.listening(client, f"process://{handle}") as events:
             assert await anext(events) == ResourceUpdated(uri=f"process://{handle}")
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+async def test_who_listens_to_the_output_alone_is_told_as_well(tmp_path: Path, generation: str) -> None:
+    gate = tmp_path / "gate"
+    async with hearing(None, generation) as (client, ear):
+        handle = await background(client, f"until [ -e '{gate}' ]; do sleep 0.01; done")
+        async with ear.listening(client, f"process://{handle}/output") as events:
+            gate.touch()
+            assert await anext(events) == ResourceUpdated(uri=f"process://{handle}/output")
+
+
+@pytest.mark.parametrize("uri", ["process://" + "A" * 22, "process://", "file:///etc/passwd", "x" * 100_000])
+async def test_nobody_subscribes_to_what_is_no_process_of_theirs(uri: str) -> None:
+    """It would be waited for in vain, and kept for ever."""
+    async with hearing(None, "legacy") as (client, _):
+        with pytest.raises(MCPError, match="the uri "):
+            await client.subscribe_resource(uri)  # pyright: ignore[reportDeprecated]  # see above
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)

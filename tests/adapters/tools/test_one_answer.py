@@ -60,11 +60,12 @@ async def test_answers_in_an_answer_count_with_the_outer_one(*, inner_fails: boo
     async with agent() as one:
         with pytest.raises(ZeroDivisionError), one_answer():
             with one_answer():
-                handle = (await one.call("Bash", command="exit 3"))["process_id"]
+                await one.call("Bash", command="exit 3")
                 if inner_fails:
                     raise ZeroDivisionError
-            await one.told_home(handle)
             raise ZeroDivisionError
+        (process,) = one.runtime.supervisor.list(one.runtime.loop)
+        handle = process.handle
         await one.told_home(handle)
         assert (await one.notices.collect()).lines == [f"Process {handle} has ended: exited 3."]
 
