@@ -30,8 +30,10 @@ from lastword.supervisor import (
     StopMode,
     Supervisor,
     SupervisorError,
+    _supervisor,  # pyright: ignore[reportPrivateUsage] -- how long closing is
     open_supervisor,
 )
+from lastword.supervisor.launch import _child  # pyright: ignore[reportPrivateUsage] -- how long a shim may be mute
 
 SESSION = UUID("0192f0c1-2345-7abc-8def-0123456789ab")
 OWNER = Owner(session_id=SESSION, loop_id=UUID("0192f0c1-2345-7abc-8def-00000000000a"))
@@ -115,6 +117,9 @@ def facts_of(outcome: Outcome | None) -> dict[str, Any]:
 
 def play(life: Life) -> None:
     """The script's `endings` of its `job`, one after the other; then closing, and SIGKILL to itself, where wanted."""
+    # Nobody is stopped for good here: who is mute has not been given the processor.
+    setattr(_child, "_MUTE_SECONDS", 30.0)  # noqa: B010 -- a constant for everybody else
+    setattr(_supervisor, "CLOSING_SECONDS", 60.0)  # noqa: B010 -- as above
     anyio.run(_play, life, backend=life.backend)
 
 

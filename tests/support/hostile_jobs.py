@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LONGEST_SECONDS = 60
+LONGEST_SECONDS = 150
 EXIT_CODE = 7
 
 _ends = time.monotonic() + LONGEST_SECONDS
