@@ -44,7 +44,8 @@ _LOOK_SECONDS: Final = 0.005
 # A start takes milliseconds; the first one, which brings the zygote, some tens of them.
 _PATIENCE_SECONDS: Final = 1.0
 
-# What has not become a zygote by then will not.
+# What has not become a zygote by then will not.  It is counted in turns of patience: while a machine stands still there is
+# one of them.
 _BIRTH_SECONDS: Final = 10.0
 
 
@@ -165,13 +166,15 @@ class ContainedLauncher:
     def _impatient(self) -> Generator[None]:
         """What takes so long may wait for a zygote that some job has stopped, or for one that is none."""
         timers = self._site.timers
-        hopeless = timers.now() + _BIRTH_SECONDS
+        turns = round(_BIRTH_SECONDS / _PATIENCE_SECONDS)
 
         def hurry() -> None:
+            nonlocal turns
+            turns -= 1
             waiting.append(timers.call_after(_PATIENCE_SECONDS, hurry))
             if self._zygote is not None:
                 self._zygote.rouse()
-                if timers.now() >= hopeless and not self._zygote.ready:
+                if turns <= 0 and not self._zygote.ready:
                     self._zygote.give_up()
 
         waiting = [timers.call_after(_PATIENCE_SECONDS, hurry)]

@@ -25,6 +25,9 @@ WAITING_SECONDS: Final = 10.0
 
 _LOOK_SECONDS: Final = 0.005
 
+# No fewer: a machine that stood still in between has not waited for anybody.
+_LOOKS: Final = 100
+
 # The file is ours and private; but what is killed and removed by a name must look like ours, whatever has damaged it.
 _GROUP: Final = re.compile(rb"(/[^/\0]+)+/" + GROUP_PREFIX.encode() + rb"[0-9a-f]{16}")
 
@@ -39,12 +42,18 @@ async def wait_for_old_shims(folder: Path, clock: Clock) -> bool:
     except FileNotFoundError:
         return True
     try:
-        end = clock.monotonic() + WAITING_SECONDS
+        end, looks = clock.monotonic() + WAITING_SECONDS, 0
+
+        def is_over() -> bool:
+            nonlocal looks
+            looks += 1
+            return clock.monotonic() >= end and looks > _LOOKS
+
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                if clock.monotonic() >= end:
+                if is_over():
                     return False
                 await clock.sleep(_LOOK_SECONDS)
             else:
@@ -53,7 +62,7 @@ async def wait_for_old_shims(folder: Path, clock: Clock) -> bool:
             JobCgroup(os.fsdecode(name)) for name in set(_contents(descriptor).split(b"\0")) if _GROUP.fullmatch(name)
         ]
         while left := [group for group in groups if not _clear(group)]:
-            if clock.monotonic() >= end:
+            if is_over():
                 return False
             groups = left
             await clock.sleep(_LOOK_SECONDS)

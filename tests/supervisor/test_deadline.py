@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import fcntl
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
+import pytest
 from manual_clock import ManualClock
 
 import lastword
 from lastword.supervisor._reactor import Reactor
 from lastword.supervisor._timers import Timers
+from lastword.supervisor.launch import wait_for_old_shims
 from lastword.supervisor.launch._line import ShimLine
 from lastword.supervisor.launch._patience import Patience
+from lastword.supervisor.launch._site import KEEPERS_LOCK
 from lastword.supervisor.shim._deadline import LOOKS, Deadline
 
 
@@ -81,6 +87,31 @@ async def test_who_owes_an_answer_is_waited_for_in_turns() -> None:
     ours.close()
     theirs.close()
     reactor.close()
+
+
+class StoodStill(ManualClock):
+    """Each sleep takes an hour."""
+
+    def __init__(self, looks: int, then: Callable[[], None]) -> None:
+        super().__init__()
+        self._left = looks
+        self._then = then
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.lowlevel.checkpoint()
+        self.elapsed += 3600.0
+        self._left -= 1
+        if self._left == 0:
+            self._then()
+
+
+@pytest.mark.parametrize(("looks", "waited"), [(50, True), (1000, False)])
+async def test_who_keeps_a_dead_hosts_jobs_is_waited_for_in_looks(looks: int, waited: bool, tmp_path: Path) -> None:
+    """However long each took; and not for ever."""
+    with (tmp_path / KEEPERS_LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        clock = StoodStill(looks, lambda: fcntl.flock(lock, fcntl.LOCK_UN))
+        assert await wait_for_old_shims(tmp_path, clock) is waited
 
 
 # The leader and its child hear no SIGTERM; each is ended between the list that it was in and its own, so that the one

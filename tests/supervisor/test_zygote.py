@@ -14,6 +14,7 @@ from pathlib import Path
 import anyio
 import psutil
 import pytest
+from leaping_clock import LeapingClock
 from shim_ground import (
     QUIET,
     Stations,
@@ -420,6 +421,23 @@ async def test_starts_that_wait_for_room_see_that_it_is_none(tmp_path: Path, mon
         assert {each.error.kind for each in starting if each.error is not None} == {"other"}
         assert not any(each.process for each in starting)
         await _starts(supervisor)
+
+
+async def test_a_machine_that_stood_still_is_no_reason_to_give_one_up(stations: Stations) -> None:
+    """It has had as little of that time as who waits for it."""
+    clock = LeapingClock()
+    async with supervising(clock=clock) as supervisor:
+        stations["configuring"].close()
+        starting = Starting()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(starting.run, supervisor, "exit 3")
+            await stations["configuring"].arrival()
+            for _ in range(3):
+                clock.leap(3600.0)
+                await anyio.wait_all_tasks_blocked()
+            stations["configuring"].open()
+        assert starting.process is not None
+        await _judge(supervisor, starting)
 
 
 @pytest.mark.parametrize("whose", ["_zygote", "_shim"])
