@@ -44,8 +44,8 @@ _LOOK_SECONDS: Final = 0.005
 # A start takes milliseconds; the first one, which brings the zygote, some tens of them.
 _PATIENCE_SECONDS: Final = 1.0
 
-# What has not become a zygote by then will not.  It is counted in turns of patience: while a machine stands still there is
-# one of them.
+# What has not become a zygote by then will not.  It is counted in turns of patience, of which there is one while a
+# machine stands still.
 _BIRTH_SECONDS: Final = 10.0
 
 
