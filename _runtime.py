@@ -93,9 +93,10 @@ class StartOptions(TypedDict, total=False):
 class Runtime:
     """A supervisor and a session that deliver to each other; `open_runtime` makes one, and there is no other way."""
 
-    def __init__(self, session: Session, supervisor: Supervisor) -> None:
+    def __init__(self, session: Session, supervisor: Supervisor, clock: Clock | None = None) -> None:
         self._session = session
         self._supervisor = supervisor
+        self._clock = SystemClock() if clock is None else clock
         self._loop = session.open_loop()
 
     def __repr__(self) -> str:
@@ -110,6 +111,11 @@ class Runtime:
     def supervisor(self) -> Supervisor:
         """The operating-system side: processes."""
         return self._supervisor
+
+    @property
+    def clock(self) -> Clock:
+        """Where its time comes from: what is built on a runtime waits by this one, too."""
+        return self._clock
 
     @property
     def loop(self) -> Loop:
@@ -353,7 +359,7 @@ class _RuntimeManager(AbstractAsyncContextManager[Runtime, None]):
                 )
                 relay.courier = Courier(supervisor.outbox, session, clock=plan.clock, rng=plan.rng, observer=relay)
                 scope.shield = True
-                await self._deliver(Runtime(session, supervisor), relay.courier)
+                await self._deliver(Runtime(session, supervisor, plan.clock), relay.courier)
 
     async def _deliver(self, runtime: Runtime, courier: Courier) -> None:
         """Hand the runtime over, and bring every last word home until the block is left and they are all there."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Any, cast, final
 
-import anyio
 import attrs
 
 from ...supervisor import InvalidCommandError, Process, ProcessNotFoundError, StdinClosedError, StopMode
@@ -87,7 +86,7 @@ class Codex:
 
     async def execute(self, asked: ExecArguments, telling: Telling) -> Result:
         """Run a command: to its end, or until its yield time is over."""
-        began = anyio.current_time()
+        began = self._jobs.now()
         options: dict[str, Any] = {"cwd": asked.workdir} | ({"pty": True} if asked.tty else {})
         argv = [asked.shell, *(["-l"] if asked.login else []), "-c", asked.cmd]
         self._cursors.forget_all_but(self._jobs.known())
@@ -100,7 +99,7 @@ class Codex:
 
     async def write(self, asked: WriteArguments, telling: Telling) -> Result:
         """Give a session input, if there is any, and wait for what comes of it."""
-        began = anyio.current_time()
+        began = self._jobs.now()
         process = self._find(asked.session_id)
         if asked.chars:
             await self._give(process, asked.chars)
@@ -130,7 +129,7 @@ class Codex:
         cursor = self._cursors.of(process)
         shown = await self._jobs.show_ends(telling, process, cursor, limit)
         self._cursors.shown(process, shown)
-        return answer_of(shown, cursor, anyio.current_time() - began)
+        return answer_of(shown, cursor, self._jobs.now() - began)
 
 
 def clamp(milliseconds: int, least: int, most: int) -> float:

@@ -4,6 +4,7 @@ Theory of operation
 - A call waits for a process, and never holds it: when its budget is over, or it is cancelled, the process goes on under
   its handle, in the background.
 - A wait is woken by output or by the end, of whichever process; nothing is asked again and again.
+- A budget is time of the runtime's clock.  (What bounds a commit of the store is no promise to anybody, and real time.)
 - What is read and what is said of the state belong together: the state is looked at in the same step as the last read.
 """
 
@@ -22,6 +23,7 @@ from ...notifier._first import first_of
 from ...session import Loop
 from ...supervisor import ErrorCode, Process, SupervisorError
 from ...supervisor.output import OutputChunk
+from .._causes import root_of
 from ._arguments import BadArgumentError, encode
 from ._excerpt import Excerpt, as_base64, as_text, end_as_text
 from ._result import Result, ends_of, last_of, output_of
@@ -43,6 +45,10 @@ class Jobs:
         self._runtime = runtime
         self._loop = runtime.loop if loop is None else loop
         self.listener: Listener = Unheard() if listener is None else listener
+
+    def now(self) -> float:
+        """Seconds of the runtime's clock, to measure a span."""
+        return self._runtime.clock.monotonic()
 
     @property
     def inline_bytes(self) -> int:
@@ -81,8 +87,7 @@ class Jobs:
             raise
         telling.began(process)
         if budget is not None:
-            with anyio.move_on_after(budget):
-                await process.wait()
+            await self._within(budget, process.wait)
             if process.outcome is None:
                 await process.background()
         return process
@@ -113,11 +118,11 @@ class Jobs:
 
     async def wait_change(self, processes: Sequence[Process], after: int, *, every: bool, timeout: float) -> None:
         """Until one (`every`: each) of `processes` has more than `after` bytes of output or has ended, or in time."""
-        await _wait([partial(process.wait_output, after) for process in processes], every=every, timeout=timeout)
+        await self._wait([partial(process.wait_output, after) for process in processes], every=every, timeout=timeout)
 
     async def wait_end(self, processes: Sequence[Process], *, every: bool, timeout: float) -> None:
         """Until one (`every`: each) of `processes` has ended, or in time."""
-        await _wait([process.wait for process in processes], every=every, timeout=timeout)
+        await self._wait([process.wait for process in processes], every=every, timeout=timeout)
 
     async def show(
         self, telling: Telling, process: Process, cursor: int, limit: int, *, base64: bool = False
@@ -142,17 +147,22 @@ class Jobs:
             return telling.state(process) | last_of(cursor, tail, last)
         return telling.state(process) | ends_of(head, as_text(head.data[:half], half, cut=True), tail, last)
 
+    async def _wait(self, waits: Sequence[Callable[[], Any]], *, every: bool, timeout: float) -> None:
+        async def for_each() -> None:
+            for wait in waits:
+                await wait()
+
+        await self._within(timeout, *([for_each] if every else waits))
+
+    async def _within(self, seconds: float, *waits: Callable[[], Any]) -> None:
+        """Until one of `waits` returns, or in time."""
+        try:
+            await first_of(*waits, lambda: self._runtime.clock.sleep(seconds))
+        except ExceptionGroup as group:  # the host closes: each of several has said so
+            raise root_of(group) from None
+
 
 def _excerpt(chunk: OutputChunk, limit: int, *, base64: bool) -> Excerpt:
     if base64:
         return as_base64(chunk.data, limit)
     return as_text(chunk.data, limit, cut=chunk.next_cursor < chunk.total)
-
-
-async def _wait(waits: Sequence[Callable[[], Any]], *, every: bool, timeout: float) -> None:
-    with anyio.move_on_after(timeout):
-        if not every:
-            await first_of(*waits)
-            return
-        for wait in waits:
-            await wait()
