@@ -127,7 +127,7 @@ class OnTerminal:
         while (at := self.shown.find(needle, self._read_to)) < 0:
             assert time.monotonic() < deadline, (needle, self.shown)
             ended = self.process.poll() is not None
-            assert self._take(1.0) or not ended, (needle, self.shown)
+            assert self.take(1.0) or not ended, (needle, self.shown)
         begin, self._read_to = self._read_to, at + len(needle)
         return self.shown[begin : self._read_to]
 
@@ -153,14 +153,15 @@ class OnTerminal:
         while self.process.poll() is None:
             assert time.monotonic() < deadline, self.shown
             if self.master >= 0:
-                self._take(0.05)
+                self.take(0.05)
             else:
                 time.sleep(0.01)
-        while self.master >= 0 and self._take(0):
+        while self.master >= 0 and self.take(0):
             pass
         return self.process.returncode
 
-    def _take(self, patience: float) -> bool:
+    def take(self, patience: float) -> bool:
+        """Read what is shown, after so long a wait for it at most; whether there was something."""
         if not select.select([self.master], [], [], patience)[0]:
             return False
         self.shown += os.read(self.master, 65536)
