@@ -273,6 +273,68 @@ async def test_jobs_end_with_a_host_whose_zygote_was_killed(
         assert host.group is None or not host.group.parent.exists()
 
 
+# Its ends of the sockets go first, as those of every process that dies do, and it takes its time to follow.
+_SLOW = """
+import json, os, sys
+import anyio
+from supervising import OWNER, SESSION, launcher_of, open_supervisor
+from lastword.supervisor import Containment
+from lastword.supervisor.launch import _zygote
+
+backend, tier, who = sys.argv[1:]
+_zygote._BOOTSTRAP = _zygote._BOOTSTRAP.replace(
+    "from shim._zygote import main;",
+    "from shim import _shim, _zygote; _zygote._DYING_SECONDS = 0.0; _zygote._DYING_MILLISECONDS = 10**8; "
+    "_shim._DYING_MILLISECONDS = 0; _shim._FORSAKEN_MILLISECONDS = 10**8; main = _zygote.main;",
+)
+
+async def main():
+    async with open_supervisor(None, session_id=SESSION, launcher=launcher_of(Containment[tier])) as supervisor:
+        process = await supervisor.start("echo $$; exec sleep 300", owner=OWNER)
+        await process.wait_output(0)
+        print((await process.read_output()).data.decode().strip(), flush=True)
+        sys.stdin.readline()
+        zygote, line = supervisor._works.launcher._zygote, process._job._child._line
+        for channel in [zygote._channel, line._channel] if who == "zygote" else [line._channel]:
+            os.close(channel.detach())
+        print("closed", flush=True)
+        sys.stdin.readline()
+
+anyio.run(main, backend=backend)
+"""
+
+
+@pytest.mark.parametrize("who", ["zygote", "shim"])
+async def test_who_is_the_last_to_leave_a_host_waits_for_its_end(
+    who: str, tmp_path: Path, each_contained_tier: Containment, anyio_backend_name: str
+) -> None:
+    """What is to be removed when the host has died is not left behind since its dying took a moment."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _SLOW, anyio_backend_name, each_contained_tier.name, who],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "support"), "TMPDIR": str(tmp_path)},
+    ) as host:
+        assert host.stdin is not None
+        assert host.stdout is not None
+        leader = int(host.stdout.readline())
+        shim, group = shim_of(leader), group_of(leader)
+        zygote = zygote_of(shim)
+        if who == "shim":
+            os.kill(zygote, signal.SIGKILL)
+            await all_gone(zygote)
+        host.stdin.write("\n")
+        host.stdin.flush()
+        assert host.stdout.readline() == "closed\n"
+        await all_gone(leader)
+        host.kill()
+        host.wait()
+        await all_gone(shim, zygote)
+    assert who == "shim" or not list(tmp_path.iterdir())
+    assert group is None or not group.parent.exists()
+
+
 # --- a host that orphans come to
 
 
