@@ -181,7 +181,10 @@ class OnTerminal:
 
 
 def gone(pid: int) -> None:
-    """Return when that process is no more."""
+    """Return when that process is no more, or only its remains, which a container's first process may never take."""
+    deadline = time.monotonic() + HANG_SECONDS
     with contextlib.suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
-        assert process.status() == psutil.STATUS_ZOMBIE or process.wait(HANG_SECONDS) is None
+        while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+            assert time.monotonic() < deadline, "it lives on"
+            time.sleep(0.01)
