@@ -95,3 +95,30 @@ async def _codex(one: Agent, absent: Path) -> list[Result]:
     await process.stop()
     await one.told_home(process.handle)
     return said
+
+
+@pytest.mark.parametrize(
+    ("profile", "tool", "argument"),
+    [
+        ("native", "Bash", "command"),
+        ("claude", "Bash", "command"),
+        ("codex", "exec_command", "cmd"),
+    ],
+)
+async def test_c96_a_command_does_not_have_the_hosts_keys(
+    profile: str, tool: str, argument: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a model's own command prints would be in the transcript."""
+    monkeypatch.setenv("PROVIDER_KEY", "SEKRET")
+    async with agent(profile=profile) as one:
+        result = await one.call(tool, **{argument: "env; echo PATH is $PATH"})
+        assert "SEKRET" not in str(result)
+        assert "PATH is /" in str(result)
+
+
+async def test_c97_a_command_that_stands_still_holds_up_no_other() -> None:
+    async with agent() as one:
+        still = await one.call("Bash", command="kill -STOP $$; echo A", background=True)
+        assert (await one.call("Bash", command="echo B"))["output"] == "B\n"
+        stopped = await one.call("ProcessStop", process_id=still["process_id"], mode="kill")
+        assert (stopped["status"], stopped["signal"]) == ("killed", "SIGKILL")
