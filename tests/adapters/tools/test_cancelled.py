@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import anyio
@@ -28,7 +29,8 @@ async def test_whatever_runs_after_it_is_in_the_background_and_the_model_is_told
                     await checkpoint()
                 tasks.cancel_scope.cancel()
             for process in one.runtime.supervisor.list(one.runtime.loop):
-                if process.outcome is None and process.state is lastword.ProcessState.RUNNING:
+                await until(partial(_is_settled, process))
+                if process.state is lastword.ProcessState.RUNNING:
                     told = given or (await one.notices.collect()).lines
                     assert process.handle in str(told), (ticks, told)
                     assert process.backgrounded
@@ -36,6 +38,11 @@ async def test_whatever_runs_after_it_is_in_the_background_and_the_model_is_told
                 outcome = await process.wait()
                 assert outcome.diagnostic in {"", "start_cancelled"}
             await (await one.notices.collect()).ack()
+
+
+def _is_settled(process: lastword.Process) -> bool:
+    """Whether its start has come to something, or to nothing."""
+    return process.state is not lastword.ProcessState.STARTING
 
 
 async def test_a_call_that_is_cancelled_in_the_moment_of_the_hand_over_too(monkeypatch: pytest.MonkeyPatch) -> None:
