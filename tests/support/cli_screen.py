@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,12 +11,18 @@ from typing import Self
 
 import pyte
 from cli_ground import HANG_SECONDS, OnTerminal
+from crash_tools import without
 
 # A look at another program's picture; it tells nobody when it has changed.
 _LOOK_SECONDS = 0.1
 
 Picture = Sequence[str]
 """The lines, without what is blank at their ends."""
+
+
+def need_program(name: str) -> None:
+    """Go on where it is installed; else see `without`."""
+    without(name, "what it does on a terminal", None if shutil.which(name) else "it is not installed")
 
 
 class Screen:
@@ -64,6 +71,7 @@ class Tmux:
         self._folder = folder
 
     def __enter__(self) -> Self:
+        need_program("tmux")
         # Its prompt is one that nothing else shows.
         self._say("new-session", "-d", "-x", "80", "-y", "24", "-c", str(self._folder), "PS1='ready> ' exec sh")
         self.until(lambda picture: picture[0] == "ready>")

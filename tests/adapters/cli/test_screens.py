@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from cli_ground import COMMAND, HANG_SECONDS, Ground, gone
-from cli_screen import Picture, Screen, Tmux
+from cli_screen import Picture, Screen, Tmux, need_program
 
 from lastword.supervisor import view_directory
 
@@ -38,6 +38,7 @@ def kept(request: pytest.FixtureRequest, ground: Ground) -> Iterator[Ground]:
 @pytest.fixture
 def notes(tmp_path: Path) -> Path:
     """A file to be edited, in a folder without an editor's settings."""
+    need_program("vi")
     (tmp_path / "home").mkdir()
     (tmp_path / "notes").write_text("one\ntwo\n")
     return tmp_path / "notes"
