@@ -26,15 +26,9 @@ def run_detached(order: Order, state: Path, *, as_json: bool) -> None:
         try:
             return await client.start(
                 order.argv,
-                name=order.name,
-                cwd=order.cwd,
-                env=order.env,
-                env_policy="none",
-                stdin=None if order.tty else order.stdin,
+                **order.options(terminal=order.tty),
                 pty=Size(rows=order.size[0], cols=order.size[1]) if order.tty else False,
-                timeout=order.timeout,
                 background=True,
-                survivors=order.survivors,
             )
         except RequestError as error:
             raise await told_here(client, error) from None

@@ -37,15 +37,9 @@ async def start_here(state: Path, order: Order, *, size: Size | None, split: boo
         try:
             process = await runtime.start(
                 order.argv,
-                cwd=order.cwd,
-                env=order.env,
-                env_policy="none",
-                stdin=None if size is not None else order.stdin,
+                **order.options(terminal=size is not None),
                 pty=False if size is None else TerminalSize(rows=size[0], cols=size[1]),
-                timeout=order.timeout,
-                survivors=order.survivors,
                 split_streams=split,
-                name=order.name,
             )
         except SpawnFailedError as error:
             # It has a last word, too; and who reads this line has been told.

@@ -32,14 +32,8 @@ async def start_served(client: Client, order: Order, size: Rectangle | None, *, 
     try:
         info = await client.start(
             order.argv,
-            name=order.name,
-            cwd=order.cwd,
-            env=order.env,
-            env_policy="none",
-            stdin=None if size is not None else order.stdin,
+            **order.options(terminal=size is not None),
             pty=False if size is None else Size(rows=size[0], cols=size[1]),
-            timeout=order.timeout,
-            survivors=order.survivors,
             split_streams=split,
             attached=True,
         )

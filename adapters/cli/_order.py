@@ -5,10 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypedDict
 
 import attrs
 import click
+
+
+class StartOptions(TypedDict):
+    """Of `Supervisor.start`, and of `Client.start`."""
+
+    name: str
+    cwd: str
+    env: dict[str, str]
+    env_policy: Literal["none"]
+    stdin: Literal["pipe"] | None
+    timeout: float | None
+    survivors: Literal["stop", "keep"]
 
 
 @attrs.frozen(kw_only=True)
@@ -26,6 +38,18 @@ class Order:
     """Rows and columns of its terminal, if it gets one."""
 
     stdin: Literal["pipe"] | None
+
+    def options(self, *, terminal: bool) -> StartOptions:
+        """What whoever starts it is told beside its arguments, whoever that is; `terminal`: it has one as its input."""
+        return {
+            "name": self.name,
+            "cwd": self.cwd,
+            "env": self.env,
+            "env_policy": "none",
+            "stdin": None if terminal else self.stdin,
+            "timeout": self.timeout,
+            "survivors": self.survivors,
+        }
 
 
 def order_of(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
@@ -11,6 +12,10 @@ import click
 from ._format import SHORT_HANDLE
 from ._print import json_option, print_json, print_rows
 from ._state import state_option
+
+if TYPE_CHECKING:
+    from ...notifier import PendingDelivery
+    from ..serve import PendingInfo
 
 HEADINGS = ("HANDLE", "NAME", "RECORD", "STATUS", "TRIES", "LAST ERROR")
 
@@ -26,6 +31,19 @@ class Waiting:
     attempts: int
     status: str
     last_error: str | None
+
+    @classmethod
+    def of(cls, record: PendingInfo | PendingDelivery, names: Mapping[str, str]) -> Waiting:
+        """One that a server or the store has told of; `names` are those of the jobs."""
+        return cls(
+            record_id=str(record.record_id),
+            kind=record.kind,
+            process_handle=record.process_handle,
+            name=names.get(record.process_handle, ""),
+            attempts=record.attempts,
+            status=record.status,
+            last_error=record.last_error,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The object that `--json` prints."""
@@ -82,18 +100,7 @@ def ask_for_pending(state: Path) -> list[Waiting]:
     except (NotServedError, ForeignPeerError):
         return look_for_pending(state)
     names = {job.handle: job.name for job in jobs_of(view)}
-    return [
-        Waiting(
-            record_id=str(each.record_id),
-            kind=each.kind,
-            process_handle=each.process_handle,
-            name=names.get(each.process_handle, ""),
-            attempts=each.attempts,
-            status=each.status,
-            last_error=each.last_error,
-        )
-        for each in told
-    ]
+    return [Waiting.of(each, names) for each in told]
 
 
 def look_for_pending(state: Path) -> list[Waiting]:
@@ -112,18 +119,7 @@ def look_for_pending(state: Path) -> list[Waiting]:
             told = reader.unacknowledged()
             # The mark of a delivery rides on the store's next write: until then it is in both.
             undelivered = [each for each in undelivered if not reader.holds(each.record_id)]
-    return [
-        Waiting(
-            record_id=str(each.record_id),
-            kind=each.kind,
-            process_handle=each.process_handle,
-            name=names.get(each.process_handle, ""),
-            attempts=each.attempts,
-            status=each.status,
-            last_error=each.last_error,
-        )
-        for each in undelivered
-    ] + [
+    return [Waiting.of(each, names) for each in undelivered] + [
         Waiting(
             record_id=str(record.record_id),
             kind="notification",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Final
 
@@ -10,13 +9,9 @@ import click
 
 from ._durations import duration_of
 from ._errors import CommandFailedError
+from ._holder import END_SECONDS, holder, wait_until_gone
 from ._print import note
 from ._state import state_option
-
-_LOOK_SECONDS: Final = 0.02
-
-# Longer than a server takes to close: its runtime's grace and ten seconds, and its turn.
-_END_SECONDS: Final = 30.0
 
 # One that does not answer, or has hung up, has ended by now, or will not.
 _LOST_SECONDS: Final = 2.0
@@ -55,8 +50,8 @@ def _end(state: Path, *, force: bool) -> None:
     from ..serve import ConnectionLostError, NotServedError, RequestError
     from ._served import ask_server
 
-    server = _holder(state)
-    patience = _END_SECONDS
+    server = holder(state)
+    patience = END_SECONDS
     try:
         ask_server(state, lambda client: client.shutdown(stop_running=force))
     except RequestError as error:
@@ -69,25 +64,3 @@ def _end(state: Path, *, force: bool) -> None:
         # It may have ended before it could answer, which is what was asked for.
         patience = _LOST_SECONDS
     wait_until_gone(state, server, patience)
-
-
-def wait_until_gone(state: Path, server: int | None, patience: float) -> None:
-    """Return when that process has let go of the directory; who holds it next is nobody to wait for.
-
-    A server answers before it closes, and nobody tells when it has let go: what follows in a script wants the
-    directory.  Raises `CommandFailedError` where it has not after `patience` seconds.
-    """
-    until = time.monotonic() + patience
-    while server is not None and _holder(state) == server:
-        if time.monotonic() >= until:
-            raise CommandFailedError(
-                "the server has not ended, though it was told to: it is stopped, or stuck; its serve.log may say why, "
-                "and killing it ends its jobs, too"
-            )
-        time.sleep(_LOOK_SECONDS)
-
-
-def _holder(state: Path) -> int | None:
-    from ...supervisor._directory import holder_of
-
-    return holder_of(state) if state.exists() else None

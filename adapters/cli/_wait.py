@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import click
 from .._ending import TIMED_OUT
 from ._completion import complete_job
 from ._durations import duration_of
+from ._errors import CommandFailedError
 from ._job_info import JobInfo
 from ._print import json_option, note, plain, print_json
 from ._state import state_option
@@ -65,17 +67,21 @@ def _enough(jobs: Sequence[JobInfo], *, first: bool) -> bool:
 
 
 def _ask(handles: list[str], jobs: Sequence[JobInfo], state: Path, *, first: bool, timeout: float | None) -> bool:
-    from ..serve import NotServedError
+    from ..serve import ConnectionLostError, NotServedError
+    from ._holder import END_SECONDS, holder, wait_until_gone
     from ._look import find_jobs, look
     from ._served import ask_about
 
     async def question(client: Client) -> WaitReply:
         return await client.wait(handles, any=first, timeout=timeout)
 
+    server = holder(state)
     try:
         return ask_about(jobs, state, question).timed_out
-    except NotServedError:
-        # They, and then their server, may have ended in this very moment.
+    except (NotServedError, ConnectionLostError):
+        # They, and then their server, may have ended in this very moment; or they have ended with it.
+        with contextlib.suppress(CommandFailedError):
+            wait_until_gone(state, server, END_SECONDS)
         if not _enough(find_jobs(handles, look(state)), first=first):
             raise
         return False

@@ -17,14 +17,15 @@ import psutil
 import pytest
 from cli_ground import COMMAND, HANG_SECONDS, Ground, Running, gone
 
-from lastword.adapters.cli import _serve
+from lastword.adapters.cli import _holder, _logs_follow, _serve
 from lastword.adapters.cli._errors import CommandFailedError
-from lastword.adapters.cli._serve import wait_until_gone
+from lastword.adapters.cli._holder import wait_until_gone
 from lastword.adapters.serve import _calls, connect
 from lastword.adapters.serve._address import connect_socket
 from lastword.supervisor import view_directory
 
 READY = "echo ready $$; exec sleep 600"
+LOOP = "while :; do sleep 0.05; done"
 
 
 @pytest.fixture(autouse=True)
@@ -155,6 +156,8 @@ def test_a_server_that_is_stopped_is_not_waited_for_and_one_that_is_killed_is_no
         server.send_signal(signal.SIGSTOP)
         patience.setattr(_calls, "_PATIENCE_SECONDS", 0.1)
         patience.setattr(_serve, "_LOST_SECONDS", 0.1)
+        patience.setattr(_holder, "END_SECONDS", 0.1)
+        patience.setattr(_logs_follow, "END_SECONDS", 0.1)
         for line, code, told in (
             (("serve", "--stop"), 1, b"has not ended"),
             (("wait", "long"), 1, b"does not answer"),
@@ -202,10 +205,29 @@ def test_a_server_that_is_killed_with_a_call_unanswered_is_told(ground: Ground) 
             while anyio.run(_connections, ground.state) < 4:
                 pass
             server.kill()
-            for command, code in ((waiting, 1), (log, 1), (here, 125)):
+            server.wait()
+            # What is kept is followed to its end, and there is nobody who could say more.
+            for command, code in ((waiting, 1), (here, 125), (log, 0)):
                 assert command.wait(HANG_SECONDS) == code
-                assert lines(command.stderr).read().count(b"\n") == 1
-        server.wait()
+                assert lines(command.stderr).read().count(b"\n") == bool(code)
+
+
+def test_who_waits_or_follows_is_told_how_a_job_has_ended_with_its_server(ground: Ground) -> None:
+    with ground.start("serve") as server:
+        assert b"ready" in lines(server.stderr).readline()
+        script = f"trap 'echo over; exit 3' TERM; echo begun; {LOOP}"
+        ground.out("run", "-d", "--name", "long", "--", "sh", "-c", script)
+        with ground.start("wait", "long") as waiting, ground.start("logs", "-f", "long") as log:
+            assert lines(log.stdout).readline() == b"begun\n"
+            while anyio.run(_connections, ground.state) < 3:
+                pass
+            server.terminate()
+            assert server.wait(HANG_SECONDS) == 0
+            assert waiting.wait(HANG_SECONDS) == 3
+            assert lines(waiting.stdout).read().endswith(b"\tlong\tterminated, exit code 3 (its host was closed)\n")
+            assert log.wait(HANG_SECONDS) == 0
+            assert lines(log.stdout).read().endswith(b"over\n")  # its shell may tell of the sleep, too
+            assert lines(waiting.stderr).read() + lines(log.stderr).read() == b""
 
 
 async def _connections(state: Path) -> int:
