@@ -26,6 +26,7 @@ def test_every_fate_is_met_and_nothing_is_left_pending(backend: str) -> None:
     expected = jobs("gate")
     assert done.stdout.count("told and acked") == len(expected)
     assert len(re.findall(r"completed\s", done.stdout)) == len(expected)
+    assert "dies of a signal: exited by SIGKILL\n" in done.stdout
     assert "opened the same folder again: 0 pending" in done.stdout
     assert done.stdout.endswith(f"{len(expected)} jobs, {len(expected)} last words, all of them home.\n")
 

@@ -98,6 +98,7 @@ async def _follow_events(
             row.kinds.append(told.kind)
             if told.state.terminal:
                 row.last_word = told
+                row.outcome = runtime.supervisor.get(told.process_handle, runtime.loop).outcome
                 row.told.set()
             show.event(time.monotonic() - began, row, told.kind)
             ledger.note()

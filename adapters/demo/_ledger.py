@@ -6,6 +6,7 @@ import anyio
 import attrs
 
 from ...notifier import LifecycleKind, ProcessCompletionNotification, ProcessLifecycleMetadata
+from ...supervisor import Outcome
 from ._jobs import Job
 
 
@@ -17,6 +18,8 @@ class Row:
     job: Job | None = None
     kinds: list[LifecycleKind] = attrs.field(factory=list[LifecycleKind])
     last_word: ProcessLifecycleMetadata | None = None
+    outcome: Outcome | None = None
+    """What the supervisor says more: for people, and judged by nobody."""
     notices: list[ProcessCompletionNotification] = attrs.field(factory=list[ProcessCompletionNotification])
     acknowledged: bool = False
     told: anyio.Event = attrs.field(factory=anyio.Event)

@@ -46,8 +46,8 @@ class Show(Protocol):
 
 
 def last_word(row: Row) -> str:
-    """The last word in words: `exited 3`, `timed out`, ..."""
-    return "" if row.last_word is None else Ending.of_event(row.last_word).words
+    """The last word in words: `exited 3`, `exited by SIGKILL`, `timed out`, ..."""
+    return "" if row.outcome is None else Ending.of_outcome(row.outcome).words
 
 
 def _label(row: Row) -> str:
@@ -67,7 +67,7 @@ class PlainShow:
         pass
 
     def event(self, seconds: float, row: Row, kind: LifecycleKind) -> None:
-        """`  1.234  completed      4kDd9s  times out: timed_out`"""
+        """`  1.234  completed      4kDd9s  times out: timed out`"""
         word = "" if kind in _ON_ITS_WAY else f": {last_word(row)}"
         self.say(f"{seconds:7.3f}  {kind.name.lower():<15} {row.handle[:6]}  {_label(row)}{word}")
 
