@@ -30,6 +30,13 @@ _LATER = {"explained": "._explained", "serve_client": "._serving"}
 def __getattr__(name: str) -> object:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(_LATER[name], __name__), name)
+    try:
+        value: object = getattr(import_module(_LATER[name], __name__), name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in {"mcp", "mcp_types"}:
+            raise
+        raise ModuleNotFoundError(
+            "the MCP server needs an extra: pip install 'lastword[mcp]'", name=error.name
+        ) from None
     globals()[name] = value
     return value

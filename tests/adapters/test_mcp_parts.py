@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,14 @@ def test_what_cannot_be_written_as_json_is_an_error_for_whoever_asked(caplog: py
     written = json.loads(encoded(answer))
     assert (written["id"], written["error"]["code"]) == (7, -32603)
     assert "cannot be written" in caplog.text
+
+
+def test_without_the_extra_it_says_what_to_install() -> None:
+    program = "import sys; sys.modules['mcp'] = None\nfrom lastword.adapters.mcp import take_wire, serve_client\n"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1] == (
+        "ModuleNotFoundError: the MCP server needs an extra: pip install 'lastword[mcp]'"
+    )
 
 
 HOME = {"XDG_STATE_HOME": "/home/anna/.state"}
