@@ -45,8 +45,8 @@ def verify(journal: Path | None, as_json: bool, state: Path) -> None:
         for problem in found.problems:
             click.echo(problem)
         click.echo(
-            f"{'sound' if found.sound else 'NOT SOUND'}: {found.records} records, {found.pending} notices not "
-            f"acknowledged, {found.unfinished} jobs without a last word, opened {found.epoch} times"
+            f"{'sound' if found.sound else 'NOT SOUND'}: records: {found.records}, notices not acknowledged: "
+            f"{found.pending}, jobs without a last word: {found.unfinished}, openings: {found.epoch}"
         )
     if not found.sound:
         raise click.exceptions.Exit(NOT_DONE)
