@@ -268,7 +268,7 @@ class OutputFollower:
 
 def _check_mode(mode: object) -> None:
     if not isinstance(mode, StopMode):
-        raise SupervisorError(ErrorCode.INVALID_ARGUMENTS, "mode must be a StopMode")
+        raise SupervisorError(ErrorCode.INVALID_ARGUMENTS, "mode must be a StopMode: INTERRUPT, TERMINATE or KILL")
 
 
 def _bytes(value: object) -> bytes:

@@ -90,6 +90,7 @@ class Supervisor:
         - `command`: a str runs under `/bin/sh -c`; a sequence is executed as given, looked up in the job's own PATH.
         - `owner`: who is told; an Owner of this session, or a loop.
         - `origin_execution_id`: what asked for it; None mints one.
+        - `cwd`: its working directory; None is the host's.
         - `env_policy`: which of the host's variables it gets: "minimal" (PATH HOME USER LANG LC_* TERM TMPDIR TZ),
           "inherit" (all) or "none"; `env` is added to them.
         - `stdin`: None reads as end of file at once; bytes are all there is to read; "pipe" reads what `send_input`
@@ -97,13 +98,15 @@ class Supervisor:
         - `pty`: a terminal instead of pipes, of that size (True: 24 rows of 80 columns): for input and all output, and
           the process's controlling one.
         - `timeout`: its lifetime in seconds; then it is stopped, and has timed out.
-        - `background`: it is told as Backgrounded, not as Started.
+        - `background`: it is told as Backgrounded, not as Started.  That is all: no start waits for the end.
         - `survivors`: what becomes of processes that it leaves behind: "stop" or "keep" (until a later stop, or the
           supervisor's end).
+        - `name`: what you call it, for people and models; several may have the same.
         - `split_streams`: stdout and stderr can be read one by one, and their order is only nearly that of the writing;
           else they are one stream, in exact order.
         - `output_limit`: bytes of output that are kept; None is `Limits.spool_bytes`.  Beyond it, "rotate" goes on and
           keeps the last ones, "stop" keeps the first ones and stops the process.
+        - `resources`: limits of the system for it (open files, memory, ...), and its umask and niceness.
 
         Cancelled before it was spawned, no process is left, and its record is failed (`start_cancelled`) and told.
         Once it was spawned it is running, and its caller has no power over it: `list` shows it.  A native cancel of
