@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +38,12 @@ def test_agent_loop_works_on_and_is_told(tmp_path: Path) -> None:
     assert len(told) == 1
     assert told[0] > 0  # how many turns the job takes is the machine's matter
     assert lines[-1] == "-- its output: all tests passed"
+
+
+def test_a_server_is_tested(tmp_path: Path) -> None:
+    shutil.copy(EXAMPLES / "server_under_test.py", tmp_path)  # away from this repository's settings
+    printed = run_python("-m", "pytest", "-q", "-p", "no:cacheprovider", "server_under_test.py", cwd=tmp_path)
+    assert re.search(r"^4 passed in", printed, re.MULTILINE), printed
 
 
 def test_an_mcp_client_is_told_over_a_killed_server(tmp_path: Path) -> None:
