@@ -207,14 +207,16 @@ def test_c71_a_run_ends_after_many_starts_are_cancelled(count: int, backend: str
 
 
 @every_tier
-async def test_c72_nothing_is_left_to_complain_about(tier: Containment, anyio_backend_name: str) -> None:
+async def test_c72_nothing_is_left_to_complain_about(tier: Containment, anyio_backend_name: str, mark: str) -> None:
     """Pipes and terminals too, with input that waits: every warning is an error, and one that nobody can catch would be
-    printed."""
+    printed.  Nobody is left."""
     strict = {"PYTHONWARNINGS": "error", "PYTHONDEVMODE": "1"}
     ends = {"return": (0, ""), "error": (1, "ZeroDivisionError")}
     with ExitStack() as stack:
         hosts = [
-            stack.enter_context(host("leaves", tier, anyio_backend_name, then, env=strict, stderr=subprocess.PIPE))
+            stack.enter_context(
+                host("leaves", tier, anyio_backend_name, then, mark, env=strict, stderr=subprocess.PIPE)
+            )
             for then in ends
         ]
         for it, (code, word) in zip(hosts, ends.values(), strict=True):
@@ -223,6 +225,7 @@ async def test_c72_nothing_is_left_to_complain_about(tier: Containment, anyio_ba
             assert word in said
             for complaint in ("Warning", "unraisable", "Exception ignored", "never", "is closed"):
                 assert complaint not in said, said
+        assert running(mark) == []
 
 
 # --- C73: the end of a block, whatever ends it

@@ -332,14 +332,14 @@ def descriptors() -> list[int]:
 # --- its end
 
 
-async def leaves(then: str) -> None:
+async def leaves(then: str, mark: str) -> None:
     """Leave a block in which jobs run, in every way that Python complains about if something was forgotten."""
     async with lastword.open_runtime() as runtime:
         for _ in range(2):
-            await runtime.start("sleep 60", stdin=b"x" * 1000)
-            await (await runtime.start("sleep 60", stdin="pipe")).send_input(b"x" * 100_000)
-            await (await runtime.start("sleep 60", pty=True)).send_input(b"x" * 1000)
-        await (await runtime.start("sleep 60 & exit 0", survivors="keep")).wait()
+            await runtime.start(f"sleep {mark}", stdin=b"x" * 1000)
+            await (await runtime.start(f"sleep {mark}", stdin="pipe")).send_input(b"x" * 100_000)
+            await (await runtime.start(f"sleep {mark}", pty=True)).send_input(b"x" * 1000)
+        await (await runtime.start(f"sleep {mark} & exit 0", survivors="keep")).wait()
         if then == "error":
             raise ZeroDivisionError
 
