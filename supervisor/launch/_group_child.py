@@ -17,6 +17,7 @@ from ..output import SpoolState
 from ..shim._facts import Facts
 from ..shim._keeper import Keeper
 from ..shim._terminal import Terminal, drain_of
+from ._forks import close_in_forks
 from ._group_ring import GroupRing
 from ._launcher import LaunchSpec, Listener, Report, StopMode
 from ._leader import Leader
@@ -109,6 +110,7 @@ class GroupChild:
             keep=spec.survivors == "keep",
             timers=timers,
         )
+        close_in_forks(self)
         if leader.descriptor is None:
             timers.call_after(0, self._on_exit)
             return
@@ -157,6 +159,10 @@ class GroupChild:
                 self._tree.signal(signal.SIGKILL)
             self._keeper.close()
             self._release()
+
+    def close_in_fork(self) -> None:
+        """See `Holder`."""
+        self._keeper.close_in_fork()
 
     # --- told by the keeper -------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ The states:
 
 Rules
 - No SIGPIPE in the host, whatever it has made of that signal.
-- A forked child of the host's would keep the job from ever reading end of file: there the descriptors are closed.
+- A forked child of the host's would keep the job from ever reading end of file: see `_forks`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ import os
 import signal
 from collections.abc import Callable
 from typing import Final
-from weakref import WeakSet
 
 from ...notifier._interrupts import uninterrupted
 from .._errors import InputBackpressureError, StdinClosedError
 from .._reactor import Reactor
+from ._forks import close_in_forks
 
 ENDED: Final = "its input was closed; start another process to send more"
 """What a sender is told after the end."""
@@ -81,7 +81,7 @@ class Input:
         self._watched = False
         self._ending = False
         self._shut: str | None = None
-        _inputs.add(self)
+        close_in_forks(self)
 
     @uninterrupted
     def send(self, data: bytes) -> None:
@@ -125,7 +125,7 @@ class Input:
         self._let_go()
 
     def close_in_fork(self) -> None:
-        """This process is a fork of the host, and must not hold them; the queue that they wait in is the host's."""
+        """See `Holder`."""
         for descriptor in (self._writing, self.given):
             if descriptor is not None:
                 with contextlib.suppress(OSError):
@@ -243,15 +243,3 @@ def write_quietly(descriptor: int, data: bytes | bytearray | memoryview) -> int:
             raise
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-_inputs: WeakSet[Input] = WeakSet()
-
-
-def _close_in_fork() -> None:
-    for each in tuple(_inputs):
-        each.close_in_fork()
-    _inputs.clear()
-
-
-os.register_at_fork(after_in_child=_close_in_fork)

@@ -19,13 +19,14 @@ from typing import Any, final
 
 from .._reactor import Reactor
 from ..shim import _messages as messages
+from ._forks import close_in_forks
 
 
 @final
 class ShimLine:
     """A socket, owned, and who is told what comes by it."""
 
-    __slots__ = ("_channel", "_on_readable", "_reactor", "_unsent", "_watched")
+    __slots__ = ("__weakref__", "_channel", "_on_readable", "_reactor", "_unsent", "_watched")
 
     def __init__(self, reactor: Reactor, channel: socket.socket, on_readable: Callable[[], None]) -> None:
         """Own `channel`, whose other end the shim will be given."""
@@ -36,6 +37,7 @@ class ShimLine:
         self._watched = True
         channel.setblocking(False)
         reactor.add(channel.fileno(), self._on_ready)
+        close_in_forks(self)
 
     def take(self) -> tuple[Any, ...] | None:
         """The next message; None at the shim's end.  Raises BlockingIOError where there is none now."""
@@ -78,6 +80,10 @@ class ShimLine:
     def close(self) -> None:
         """Let go of it.  Idempotent."""
         self.unwatch()
+        self._channel.close()
+
+    def close_in_fork(self) -> None:
+        """See `Holder`."""
         self._channel.close()
 
     def _on_ready(self) -> None:

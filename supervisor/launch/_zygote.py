@@ -25,6 +25,7 @@ import anyio
 from .._reactor import Reactor
 from ..shim import _messages as messages
 from ..shim import _proc
+from ._forks import close_in_forks
 from ._interpreter import bootstrap, interpreter_command, interpreter_environment
 
 logger = logging.getLogger(__name__)
@@ -67,6 +68,7 @@ class Zygote:
                 messages.send(self._channel, messages.encode(messages.CONFIGURE, *configuration))
             reactor.add(self._channel.fileno(), self._on_readable)
             reactor.add(self._pidfd, self._on_end)
+            close_in_forks(self)
         except BaseException:
             self._close_channel()
             self._end()
@@ -134,6 +136,10 @@ class Zygote:
         if not self._ended.is_set():
             logger.error("the keepers of some processes have not left; what they hold could not be ended")
             self._reap()
+
+    def close_in_fork(self) -> None:
+        """See `Holder`."""
+        self._channel.close()
 
     def _on_readable(self) -> None:
         try:

@@ -112,6 +112,12 @@ class Drain:
         for pipe in tuple(self._pipes):
             self._close(pipe)
 
+    def close_in_fork(self) -> None:
+        """This process is a fork of the one that reads: it holds nothing, and touches nothing else."""
+        pipes, self._pipes = tuple(self._pipes), {}
+        for pipe in pipes:
+            os.close(pipe)
+
     def _close(self, pipe: int) -> None:
         if self._pipes.pop(pipe, None) is not None:
             self._descriptors.remove(pipe)

@@ -158,6 +158,10 @@ class Keeper:
         self._ring.close()
         self._phase = _Phase.CLOSED
 
+    def close_in_fork(self) -> None:
+        """This process is a fork of the one that keeps: see `Drain.close_in_fork`."""
+        self._drain.close_in_fork()
+
     # --- the leader lives ---------------------------------------------------------------------------------------------
 
     def _stop_leader(self, mode: str, grace: float) -> None:

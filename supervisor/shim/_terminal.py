@@ -103,6 +103,12 @@ class TerminalDrain(Drain):
         self._let_go()
         super().close()
 
+    def close_in_fork(self) -> None:
+        """See `Drain.close_in_fork`."""
+        self._terminal.open = False
+        self._let_go()
+        super().close_in_fork()
+
     def _take(self, most: int, reads: int) -> bool:
         taken = 0
         while taken < most and reads > 0 and self.open and (count := self._read(self._terminal.descriptor, 0)) > 0:
