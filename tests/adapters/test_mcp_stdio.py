@@ -230,6 +230,8 @@ async def test_on_stdout_there_is_the_protocol_and_nothing_else(tmp_path: Path, 
         assert f"noise {noise}" in said
 
 
+NESTED = b"[" * 5000 + b"]" * 5000
+
 # What is sent, and what is answered: the error's id and code, or nothing.
 HOSTILE: list[tuple[bytes, tuple[object, int] | None]] = [
     (b"", None),
@@ -238,6 +240,12 @@ HOSTILE: list[tuple[bytes, tuple[object, int] | None]] = [
     (b'{"jsonrpc": "2.0", "id": 1', (None, -32700)),
     (b"\xff\xfe\x00", (None, -32700)),
     (b"[" * 100_000, (None, -32700)),
+    (
+        b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": ' + b"[" * 5000 + b"]" * 5000 + b"}}",
+        (None, -32700),
+    ),
+    (b'{"jsonrpc": "2.0", "id": ' + b"9" * 6000 + b', "method": "ping"}', (None, -32700)),
+    (b'{"jsonrpc": "2.0", "id": "\\ud800", "method": "ping"}', (None, -32700)),
     (b"7", (None, -32600)),
     (b"[]", (None, -32600)),
     (json.dumps([request(1, "ping")]).encode(), (None, -32600)),
@@ -257,8 +265,20 @@ HOSTILE: list[tuple[bytes, tuple[object, int] | None]] = [
 ]
 
 
+# Before the client has introduced itself: nobody is answered, and nobody is waited for.
+EARLY: list[Result | bytes] = [
+    {"jsonrpc": "2.0", "method": "notifications/initialized"},
+    {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "hello"}},
+    {"jsonrpc": "2.0", "id": 997, "result": {}},
+    *[{"jsonrpc": "2.0", "method": "notifications/no/such"}] * 20,
+    b"garbage",
+]
+
+
 async def test_no_line_kills_it(tmp_path: Path, other_backend: str) -> None:
     async with raw(tmp_path, other_backend, "--state", tmp_path / "state") as server:
+        await server.send(*EARLY)
+        assert (await server.receive(None))["error"]["code"] == -32700
         await server.hello()
         for line, answer in HOSTILE:
             await server.send(line)
