@@ -301,6 +301,9 @@ async def test_a_cancelled_request_is_not_answered_and_its_process_goes_on(tmp_p
         command = f"touch '{tmp_path}/up'; until [ -e '{tmp_path}/gate' ]; do sleep 0.01; done; echo done"
         await server.send(request("call", "tools/call", name="Bash", arguments={"command": command}))
         await until((tmp_path / "up").exists)
+        # What it does can be seen before the server knows that it runs; a start that is cancelled is taken back.
+        while [each["status"] for each in (await server.call(0, "ProcessList"))["processes"]] != ["running"]:
+            pass
         await server.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "call"}})
         (process,) = (await server.call(1, "ProcessList"))["processes"]
         assert process["status"] == "running"
