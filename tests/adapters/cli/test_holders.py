@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,19 +11,22 @@ from uuid import uuid4
 
 import anyio
 import pytest
+from cli_ground import Ground
 
-from lastword.adapters.cli import _foreground, _job_start
+from lastword.adapters.cli import _foreground, _job_start, _logs_follow
 from lastword.adapters.cli._errors import CommandFailedError
 from lastword.adapters.cli._following import connected
 from lastword.adapters.cli._input import pump_input
 from lastword.adapters.cli._job_here import JobHere
 from lastword.adapters.cli._job_served import JobServed
+from lastword.adapters.cli._logs import Printer
+from lastword.adapters.cli._logs_follow import follow_output
 from lastword.adapters.cli._order import order_of
 from lastword.adapters.cli._pending import ask_for_pending
-from lastword.adapters.serve import ConnectionLostError, connect, serve
+from lastword.adapters.serve import ConnectionLostError, _calls, connect, serve
 from lastword.adapters.serve import _address as address
 from lastword.notifier import JournalUnavailableError
-from lastword.supervisor import hold_directory
+from lastword.supervisor import hold_directory, view_directory
 
 ORDER = order_of(
     ("sh", "-c", "exit 6"),
@@ -137,3 +141,35 @@ async def test_beside_another_users_server_the_files_are_looked_at(
             (waiting,) = await anyio.to_thread.run_sync(ask_for_pending, tmp_path / "state")
             assert (waiting.process_handle, waiting.status) == (handle, "unacknowledged")
             tasks.cancel_scope.cancel()
+
+
+async def test_who_follows_a_server_that_gets_stuck_is_told(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_logs_follow, "END_SECONDS", 0.1)
+    began = anyio.Event()
+    lost: list[str] = []
+
+    def write(data: bytes) -> None:
+        if data:
+            monkeypatch.setattr(_calls, "_PATIENCE_SECONDS", 0.5)  # of the next call, which waits for ever
+            began.set()
+
+    async def follow() -> None:
+        (process,) = view_directory(ground.state).processes
+        printer = Printer(raw=True, as_json=False, write=write)
+        with pytest.raises(ConnectionLostError) as caught:
+            await follow_output(ground.state, process, 0, printer)
+        lost.append(caught.value.why)
+
+    with ground.start("serve") as server, anyio.fail_after(90):
+        try:
+            assert server.stderr is not None
+            await anyio.to_thread.run_sync(server.stderr.readline)
+            async with connect(ground.state) as client:
+                await client.start("echo begun; exec sleep 600", background=True)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(follow)
+                await began.wait()
+                server.send_signal(signal.SIGSTOP)
+        finally:
+            server.kill()
+    assert lost == ["the server does not answer"]
