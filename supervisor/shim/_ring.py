@@ -161,7 +161,8 @@ class RingWriter:
         if not data or not self._is_there():
             return
         try:
-            self._look_for_cut()
+            descriptor = self._opened
+            self._look_for_cut(descriptor)
             now, spans = self._now(), self._spans
             if not spans.start <= now < spans.end:
                 _write_all(self._opened, *spans.begin(now, header.total, header.base))
@@ -171,9 +172,10 @@ class RingWriter:
                 piece = data[: self._segment]
                 self._make_room(len(piece))
                 at = header.total % self._capacity
-                written = os.pwrite(self._opened, piece[: self._capacity - at], self._data_at + at)
+                written = os.pwrite(descriptor, piece[: self._capacity - at], self._data_at + at)
                 header.total += _more_than_nothing(written)
-                self._size = max(self._size, self._data_at + at + written)
+                if (end := self._data_at + at + written) > self._size:
+                    self._size = end
                 data = data[written:]
         except OSError as error:
             self._fail(error)
@@ -185,9 +187,9 @@ class RingWriter:
             header.base = header.total - header.limit
             self._put_header()
 
-    def _look_for_cut(self) -> None:
+    def _look_for_cut(self, descriptor: int) -> None:
         """Give up all that there is where the file is shorter than it was; raises OSError."""
-        if os.fstat(self._opened).st_size >= self._size:
+        if os.lseek(descriptor, 0, os.SEEK_END) >= self._size:  # cheaper than fstat; pwrite has places of its own
             return
         header = self._header
         self._size = 0
@@ -221,7 +223,7 @@ class RingWriter:
 
     def _write_header(self) -> None:
         try:
-            self._look_for_cut()
+            self._look_for_cut(self._opened)
             self._put_header()
         except OSError as error:
             self._fail(error)
