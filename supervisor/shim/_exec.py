@@ -1,6 +1,7 @@
 """A job's first steps, in the process that becomes it: everything between the fork and the program.
 
-Each step that fails is told by its name and errno through a pipe that the program's execution closes.  The order is
+A job that needs few steps is spawned at once (`_posix_spawn`), any other, and one that could not be, by a fork.  Each
+step of that that fails is told by its name and errno through a pipe that the program's execution closes.  The order is
 that of the steps: the control group before anything else can be started; the working directory before the limits; the
 signals last, since a shim ignores what a job may send it, and what is ignored stays so over an execution.
 """
@@ -157,7 +158,12 @@ def spawn(spec: Spec, cgroup: JobCgroup | None, cwd: int, stdin: int, outputs: t
 
     Raises `SpawnError`; what was begun then has ended, and is reaped.  Raises OSError where not even that was begun.
     """
-    # By fork and our own steps: posix_spawn is quicker, and leaves two signals of the C library's ignored in the job.
+    if cgroup is None and not spec.limits and spec.nice is None and spec.terminal is None:
+        from ._posix_spawn import spawn_at_once  # the host has no use for ctypes
+
+        pid = spawn_at_once(spec, cwd, (stdin, *outputs))
+        if pid is not None:
+            return pid
     reading, writing = os.pipe2(os.O_CLOEXEC)
     try:
         try:
@@ -229,7 +235,7 @@ def _become(
         step = EXEC
         env = dict(spec.env)
         # Running what the caller asks for is what this is for.
-        _first_of(_candidates(spec.argv[0], env), lambda program: os.execve(program, spec.argv, env))  # noqa: S606
+        _first_of(candidates(spec.argv[0], env), lambda program: os.execve(program, spec.argv, env))  # noqa: S606
     except _NotExecutedError as error:
         number, found = error.number, error.found
     except OSError as error:
@@ -280,7 +286,7 @@ def _first_of(candidates: Iterator[bytes], execute: Callable[[bytes], int]) -> i
     raise _NotExecutedError(number, found)
 
 
-def _candidates(program: bytes, env: dict[bytes, bytes]) -> Iterator[bytes]:
+def candidates(program: bytes, env: dict[bytes, bytes]) -> Iterator[bytes]:
     """Where the program is looked for: as it is if it has a slash, else in the job's own PATH."""
     if b"/" in program:
         yield program

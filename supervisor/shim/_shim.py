@@ -18,7 +18,7 @@ import select
 import signal
 import socket
 
-from . import _clone  # noqa: F401  # pyright: ignore[reportUnusedImport] - once, by the zygote, for all shims
+from . import _clone, _posix_spawn  # noqa: F401  # pyright: ignore[reportUnusedImport] - once, for all shims
 from . import _messages as messages
 from ._cgroup import JobCgroup
 from ._drain import close_all, open_pipes
