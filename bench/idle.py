@@ -84,7 +84,11 @@ def keepers() -> dict[str, float]:
             found["zygote PSS"], found["zygote private"] = memory_of(zygote.pid)
         except PermissionError:  # only root may look into those who hold the jobs
             break
-        shims = [memory_of(shim.pid) for shim in zygote.children()[-SAMPLED:]]
+        children = zygote.children()
+        for spare in children:
+            if spare.name() == "lastword-spare":
+                found["spare PSS"], found["spare private"] = memory_of(spare.pid)
+        shims = [memory_of(shim.pid) for shim in children if shim.name() == "lastword-shim"][-SAMPLED:]
         found["shim PSS"] = statistics.median(pss for pss, _ in shims)
         found["shim private"] = statistics.median(private for _, private in shims)
     return found

@@ -125,9 +125,8 @@ class ContainedLauncher:
             stdin = stdin_of(spec)
             stack.callback(os.close, stdin)
             cgroup = None if self._cgroup is None else f"{self._cgroup}/{child.job}"
-            message = messages.encode(
-                messages.START, child.job, job_spec(spec, cgroup, durable=not self._site.temporary).values()
-            )
+            values = job_spec(spec, cgroup, durable=not self._site.temporary).values()
+            message = messages.encode_start(child.job, cgroup, values)
             descriptors = [theirs.fileno(), cwd, stdin]
             if spec.input is not None and (held := spec.input.hold()) is not None:
                 stack.callback(os.close, held)

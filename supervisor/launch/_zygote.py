@@ -32,8 +32,9 @@ logger = logging.getLogger(__name__)
 
 _BOOTSTRAP: Final = bootstrap("_zygote", "main")
 
-# Of a shim, in /proc/<pid>/stat.
-_SHIM_NAME: Final = b"lastword-shim"
+# Of a shim and of a spare, in /proc/<pid>/stat; and of the zygote, which leads a group of its own.
+_NAMES: Final = (b"lastword-shim", b"lastword-spare")
+_OWN_NAME: Final = b"lastword-zygote"
 
 
 @final
@@ -94,10 +95,11 @@ class Zygote:
 
         Raises OSError where this process lacks what it takes.
         """
+        label = messages.label_of(message)
         async with self._sending:
             while self.alive:
                 try:
-                    messages.send(self._channel, message, descriptors, messages.encode(messages.START, job))
+                    messages.send(self._channel, message, descriptors, label)
                 except BlockingIOError:
                     with contextlib.suppress(anyio.ClosedResourceError):
                         await anyio.wait_writable(self._channel)
@@ -195,7 +197,13 @@ class Zygote:
 
 def _shims_of_ours() -> list[int]:
     """Children of this process that are shims: it is PID 1 or a subreaper, and their zygote is dead."""
-    return [pid for pid in _proc.children_finder()(os.getpid()) if _proc.name_of(pid) == _SHIM_NAME]
+    return [pid for pid in _proc.children_finder()(os.getpid()) if _is_shim(pid)]
+
+
+def _is_shim(pid: int) -> bool:
+    """Whether it is one, or a spare, or would have been: a fork of the zygote's, named and grouped as that is."""
+    name, found = _proc.name_of(pid), _proc.stat_of(pid)
+    return name in _NAMES or (name == _OWN_NAME and found is not None and found.group != pid)
 
 
 def _start() -> tuple[socket.socket, int]:

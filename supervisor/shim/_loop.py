@@ -39,14 +39,15 @@ class Timer:
 class Loop:
     """Calls back until `stop()`."""
 
-    def __init__(self, on_child: Callable[[], None]) -> None:
-        """Take SIGCHLD over; `on_child` is called after children have ended (once for many)."""
+    def __init__(self) -> None:
+        """Take SIGCHLD over."""
         self._poll = select.poll()
         self._callbacks: dict[int, Callable[[], None]] = {}
         self._heap: list[tuple[float, int, Timer]] = []
         self._order = 0
         self._running = True
-        self._on_child = on_child
+        self.on_child: Callable[[], None] = _nobody
+        """What is called after children have ended (once for many)."""
         self._wake, self._signalled = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(self._signalled, warn_on_full_buffer=False)
         set_signal(signal.SIGCHLD, _ignore)
@@ -102,7 +103,11 @@ class Loop:
 
     def _on_wake(self) -> None:
         os.read(self._wake, 4096)
-        self._on_child()
+        self.on_child()
+
+
+def _nobody() -> None:
+    """Nobody wants to know."""
 
 
 def _ignore(_number: int, _frame: object) -> None:

@@ -1,9 +1,10 @@
 """What host, zygote and shims say to each other: tuples of plain values, one to a message.
 
     host -> zygote   CONFIGURE lock, folder, control group    once, first; see `Zygote`
-                     START job, values of `Spec`              a shim is forked; with its socket, its cwd, and stdin
-                                                              or its terminal's host side; and what is to
-                                                              be held open of its input, if anything
+                     START job, control group, size           a shim is to have the job; with its socket, its cwd, and
+                                                              stdin or its terminal's host side; and what is to be
+                                                              held open of its input, if anything.  The values of its
+                                                              `Spec` follow, a message of that size, for the shim alone
                      KILL job                                 its shim does not answer: SIGKILL
                      LEAVE                                    the host lives on and needs it no more; the last one
     zygote -> host   READY errno                              it was configured, or (not 0) could not be: it leaves
@@ -21,6 +22,7 @@ Rules
 - Where a receiver has no room for all descriptors it has none of them, and is told what the label says.
 - Each received descriptor is made non-inheritable at once (`socket.recv_fds` does not do it).
 - Tuples are written by marshal, since argv and environment are bytes; both sides are our own.
+- A START goes from host to zygote to shim as it came: the zygote reads its head, and never what the job is given.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ import errno
 import marshal
 import os
 import socket
+from array import array
 
 TYPE_CHECKING = False  # `typing` would cost the zygote's start
 if TYPE_CHECKING:
@@ -44,8 +47,12 @@ FAULT = "fault"
 # A message of the kernel's default socket buffer (212,992 bytes) would fit; this leaves room for what else waits there.
 INLINE_BYTES = 64 * 1024
 
+PACKET_BYTES = INLINE_BYTES + 1
+"""What comes at once, at most."""
+
 # START carries five (the job's socket, cwd, stdin, its input's other end, a memory file).
 _MOST_DESCRIPTORS = 8
+_ANCILLARY_BYTES = socket.CMSG_LEN(_MOST_DESCRIPTORS * array("i").itemsize)
 
 
 class TruncatedError(OSError):
@@ -61,8 +68,8 @@ def encode(*message: Any) -> bytes:
     return marshal.dumps(message)
 
 
-def decode(data: bytes) -> tuple[Any, ...]:
-    """The message of those bytes."""
+def decode(data: bytes | memoryview) -> tuple[Any, ...]:
+    """The message that those bytes begin with."""
     message: tuple[Any, ...] = marshal.loads(data)  # noqa: S302 -- written by our own other half
     return message
 
@@ -91,16 +98,11 @@ def receive(channel: socket.socket) -> tuple[tuple[Any, ...] | None, list[int]]:
     Raises OSError: BlockingIOError where there is none now, `TruncatedError` where there was one.
     """
     try:
-        data, descriptors, flags, _ = socket.recv_fds(channel, INLINE_BYTES + 1, _MOST_DESCRIPTORS)
+        data, descriptors, flags, _ = socket.recv_fds(channel, PACKET_BYTES, _MOST_DESCRIPTORS)
     except ConnectionResetError:
         # The other side is gone and had not read all of ours.  That is told before what it has sent, and once.
-        data, descriptors, flags, _ = socket.recv_fds(channel, INLINE_BYTES + 1, _MOST_DESCRIPTORS)
-    for descriptor in descriptors:
-        os.set_inheritable(descriptor, False)
-    if flags & socket.MSG_CTRUNC:
-        for descriptor in descriptors:
-            os.close(descriptor)
-        raise TruncatedError(decode(data[1:])[:2] if len(data) > 1 else ())
+        data, descriptors, flags, _ = socket.recv_fds(channel, PACKET_BYTES, _MOST_DESCRIPTORS)
+    _checked(descriptors, flags, data)
     if not data:
         return None, descriptors
     if data[0] == 0:
@@ -111,6 +113,55 @@ def receive(channel: socket.socket) -> tuple[tuple[Any, ...] | None, list[int]]:
         return decode(_all_of(memory, size)), descriptors
     finally:
         os.close(memory)
+
+
+def encode_start(job: int, cgroup: str | None, values: tuple[Any, ...]) -> bytes:
+    """The bytes of a START with those values of `Spec`."""
+    body = encode(*values)
+    return encode(START, job, cgroup, len(body)) + body
+
+
+def label_of(start: bytes) -> bytes:
+    """The head of an encoded START, which is its label."""
+    return encode(*decode(start))
+
+
+def take_packet(channel: socket.socket, buffer: memoryview) -> tuple[memoryview, list[int]]:
+    """The next message as it came, in `buffer` (of `PACKET_BYTES`), and its descriptors, which are the caller's.
+
+    Nothing is in it at the end of the other side.  Raises as `receive`.
+    """
+    try:
+        count, ancillary, flags, _ = channel.recvmsg_into([buffer], _ANCILLARY_BYTES)
+    except ConnectionResetError:  # as in `receive`
+        count, ancillary, flags, _ = channel.recvmsg_into([buffer], _ANCILLARY_BYTES)
+    descriptors = array("i")
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
+    return buffer[:count], _checked(descriptors.tolist(), flags, buffer[:count])
+
+
+def head_of(packet: memoryview) -> tuple[Any, ...] | None:
+    """What a packet says to who only passes it on: of a START the head.  None at the end of the other side."""
+    return decode(packet[1:]) if packet else None
+
+
+def values_of(packet: memoryview, descriptors: list[int]) -> tuple[Any, ...]:
+    """The values of `Spec` in a START; its memory file, if it has one, is taken from `descriptors`.  Raises OSError."""
+    data = packet[1:]
+    if packet[0]:
+        memory = descriptors.pop()
+        try:
+            data = memoryview(_all_of(memory, os.fstat(memory).st_size))
+        finally:
+            os.close(memory)
+    return decode(data[-decode(data)[3] :])
+
+
+def forward(channel: socket.socket, packet: memoryview, descriptors: Sequence[int]) -> None:
+    """Send what `take_packet` has brought, as it came.  Raises OSError: then it was not sent."""
+    socket.send_fds(channel, [packet], list(descriptors), socket.MSG_NOSIGNAL)
 
 
 def take(channel: socket.socket) -> tuple[Any, ...] | None:
@@ -127,6 +178,17 @@ def take(channel: socket.socket) -> tuple[Any, ...] | None:
     for descriptor in descriptors:
         os.close(descriptor)
     return message
+
+
+def _checked(descriptors: list[int], flags: int, data: bytes | memoryview) -> list[int]:
+    """Those descriptors, not inherited by what is executed.  Raises `TruncatedError` where some are missing."""
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)
+    if flags & socket.MSG_CTRUNC:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        raise TruncatedError(decode(data[1:])[:2] if len(data) > 1 else ())
+    return descriptors
 
 
 def _send(channel: socket.socket, data: bytes, descriptors: Sequence[int]) -> None:

@@ -61,6 +61,11 @@ def umask_of_self() -> int:
     raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))  # before Linux 4.7
 
 
+def placement_of_self() -> tuple[bytes, bytes]:
+    """This process's control groups, and how ready the system is to end it when memory is short; b"" where unknown."""
+    return _read("/proc/self/cgroup"), _read("/proc/self/oom_score_adj")
+
+
 def children_finder() -> Callable[[int], list[int]]:
     """A function that lists a process's children, by what this kernel has; good for one scan."""
     pid = os.getpid()

@@ -35,6 +35,9 @@ _PR_SET_DUMPABLE = 4
 _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 
+# For `ps`, and for a host that inherits it.
+_NAME = b"lastword-shim"
+
 # How long one that has let go may take to die; one that lives on is not waited for.
 _DYING_MILLISECONDS = 100
 
@@ -60,15 +63,28 @@ def prepare(name: bytes) -> None:
     _prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-def run(spec: Spec, channel: socket.socket, host: int, cwd: int, stdin: int, held: list[int]) -> None:
-    """Own the job that `spec` describes until nothing of it is left; `host` is the host's pidfd.
+def get_ready(name: bytes) -> Loop:
+    """In a fork of the zygote, whose descriptors are closed: become what can `run` a job.  Raises OSError."""
+    prepare(name)  # every signal is ignored already: the zygote ignores them
+    os.setsid()  # after that: who has the zygote's name and a group of its own is a zygote
+    return Loop()
 
-    `held` is what keeps its input open until it is ended, should the host die before.
+
+def run(packet: memoryview, descriptors: list[int], host: int, loop: Loop | None = None) -> None:
+    """Own the job of that START until nothing of it is left; `host` is the host's pidfd, `loop` that of a spare.
+
+    What comes behind stdin keeps its input open until it is ended, should the host die before.
     """
-    os.setsid()  # every signal is ignored already: the zygote ignores them
+    channel = socket.socket(fileno=descriptors[0])
     try:
-        prepare(b"lastword-shim")
-        shim = Shim(spec, channel, host, held)
+        spec = Spec(*messages.values_of(packet, descriptors))
+        packet[:] = bytes(len(packet))
+        if loop is None:
+            loop = get_ready(_NAME)
+        else:
+            _prctl(_PR_SET_NAME, _NAME, 0, 0, 0)
+        _, cwd, stdin, *held = descriptors
+        shim = Shim(spec, channel, host, held, loop)
     except OSError as error:
         messages.send(
             channel, messages.encode(messages.FAILED, *Failure("resources", error.errno or 0, False).values())
@@ -86,7 +102,7 @@ def run(spec: Spec, channel: socket.socket, host: int, cwd: int, stdin: int, hel
 class Shim:
     """One job's keeper, its descriptors, and its line to the host; the keeper's `Listener`."""
 
-    def __init__(self, spec: Spec, channel: socket.socket, host: int, held: list[int]) -> None:
+    def __init__(self, spec: Spec, channel: socket.socket, host: int, held: list[int], loop: Loop) -> None:
         self._spec = spec
         self._held = held
         self._channel = channel
@@ -94,7 +110,8 @@ class Shim:
         self._zygote = os.getppid()
         self._cgroup = None if spec.cgroup is None else JobCgroup(spec.cgroup)
         self._ring = RingWriter(spec.output_path, spec.output_limit, rotate=spec.rotate, split=spec.split)
-        self._loop = Loop(self._on_child)
+        self._loop = loop
+        loop.on_child = self._on_child
         self._tree: SubreaperTree | None = None
         self._keeper: Keeper | None = None
         self._armed: int | None = None

@@ -10,6 +10,26 @@ Who dies when
     the zygote     shims and jobs go on; the host makes a new one for its next start.
 
 It holds a shared lock for as long as it lives, and so do its shims: who gets the exclusive one knows that all are gone.
+
+The spare (`_spare`): one child is forked ahead, after a START for the next one, so that a job does not wait for a fork.
+
+    state    what happens                        what is done                                      next
+    NONE     START                               the job's shim is forked; a fork ahead is tried   WAITING, or NONE
+             (the fork ahead is refused: no process, descriptor or memory; the next START tries again)
+    WAITING  START                               it is handed over: to the spare, a shim by now;   WAITING, or NONE
+                                                 our copies are closed; the next one is forked
+             START, and that cannot be sent, or  it is ended; as in NONE                           WAITING, or NONE
+             a tracer holds it, or our limits,
+             niceness, processors or control
+             groups are not what it has of us
+             it has ended                        reaped, and forgotten                             NONE
+             it was stopped                      it is continued, as every child is                WAITING
+             the host has let go, or has died    it is ended; we leave when it is reaped           NONE
+             our own death                       it sees the end of its socket, and ends           -
+    (shim)   it has ended, its START read or     as any shim: swept, and told as GONE; what it     -
+             unread                              may have begun is never begun again
+
+A spare is no shim: no sweep kills it, and nobody waits for it but for its death.  It has no children.
 """
 
 from __future__ import annotations
@@ -26,8 +46,8 @@ from . import _messages as messages
 from . import _proc, _shim
 from ._cgroup import JobCgroup, remove_tree
 from ._deadline import Deadline
-from ._exec import Spec
 from ._loop import Loop, Timer
+from ._spare import Spare
 
 TYPE_CHECKING = False  # `typing` would cost the zygote's start
 if TYPE_CHECKING:
@@ -80,7 +100,9 @@ class Zygote:
     def __init__(self, channel: socket.socket, host: int) -> None:
         self._channel = channel
         self._host = host
-        self._loop = Loop(self._on_child)
+        self._loop = Loop()
+        self._loop.on_child = self._on_child
+        self._packet = memoryview(bytearray(messages.PACKET_BYTES))
         self._shims: dict[int, int] = {}  # pid to job
         self._groups: dict[int, str] = {}  # job to control group
         self._doomed: set[int] = set()  # shims that were sent SIGKILL
@@ -90,7 +112,11 @@ class Zygote:
         self._sweeping = Deadline(self._loop.now)
         self._folder: str | None = None
         self._cgroup: str | None = None
+        self._spare: Spare | None = None
+        self._spares: set[int] = set()  # the pids of that and of those that were, until they are reaped
+        self._next_spare: Timer | None = None
         self._heard = True  # the host is still there to be told
+        self._asked = True  # and may ask for shims
         self._dismissed = False
         self._untold: list[bytes] = []
 
@@ -106,7 +132,7 @@ class Zygote:
 
     def _on_message(self) -> None:
         try:
-            message, descriptors = messages.receive(self._channel)
+            packet, descriptors = messages.take_packet(self._channel, self._packet)
         except BlockingIOError:
             return
         except messages.TruncatedError as error:
@@ -114,11 +140,12 @@ class Zygote:
                 self._tell(messages.REFUSED, error.label[1], error.errno)
             return
         except OSError:
-            message, descriptors = None, []
+            packet, descriptors = self._packet[:0], []
         try:
-            match message:
+            match messages.head_of(packet):
                 case None:
                     self._loop.remove(self._channel.fileno())
+                    self._expect_nothing()
                     if self._dismissed:
                         self._let_go()
                     else:
@@ -127,8 +154,8 @@ class Zygote:
                     self._dismissed = True
                 case (messages.CONFIGURE, lock, folder, cgroup):
                     self._configure(lock, folder, cgroup)
-                case (messages.START, job, values):
-                    self._start(job, Spec(*values), descriptors)
+                case (messages.START, job, cgroup, _):
+                    self._start(job, cgroup, packet, descriptors)
                 case (messages.KILL, job):
                     self._kill(pid for pid, its in self._shims.items() if its == job)
                 case _:
@@ -136,10 +163,12 @@ class Zygote:
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
+            packet[:] = bytes(len(packet))  # no later shim finds a job's environment in its memory
 
     def _on_host_death(self) -> None:
         self._loop.remove(self._host)
         self._loop.remove(self._channel.fileno())
+        self._expect_nothing()
         self._let_go()
         self._loop.call_after(_LATE_SECONDS, self._look_after_late)
 
@@ -174,24 +203,62 @@ class Zygote:
         self._folder, self._cgroup = folder, cgroup
         self._tell(messages.READY, 0)
 
-    def _start(self, job: int, spec: Spec, descriptors: list[int]) -> None:
+    # --- shims --------------------------------------------------------------------------------------------------------
+
+    def _start(self, job: int, cgroup: str | None, packet: memoryview, descriptors: list[int]) -> None:
         try:
-            pid = os.fork()
+            pid = self._hand_over(packet, descriptors) or self._fork(packet, descriptors)
         except OSError as error:
             self._tell(messages.REFUSED, job, error.errno)
             return
+        finally:
+            if self._next_spare is None and self._spare is None:
+                # When the job's descriptors are closed here, and while others start its program.
+                self._next_spare = self._loop.call_after(0.0, self._make_spare)
+        self._shims[pid] = job
+        if cgroup is not None:
+            self._groups[job] = cgroup
+
+    def _hand_over(self, packet: memoryview, descriptors: list[int]) -> int | None:
+        """Have the spare be the job's shim; its pid, None where there is none that could be told."""
+        spare, self._spare = self._spare, None
+        if spare is None:
+            return None
+        if not spare.hand_over(packet, descriptors):
+            return None
+        self._spares.discard(spare.pid)
+        return spare.pid
+
+    def _fork(self, packet: memoryview, descriptors: list[int]) -> int:
+        """Fork the job's shim; raises OSError."""
+        pid = os.fork()
         if pid == 0:
             try:
-                for descriptor in (*self._loop.descriptors, self._channel.fileno()):
-                    os.close(descriptor)
-                channel, cwd, stdin, *held = descriptors
-                _shim.run(spec, socket.socket(fileno=channel), self._host, cwd, stdin, held)
+                self._close_in_child()
+                _shim.run(packet, descriptors, self._host)
             except BaseException:
                 os._exit(1)
             os._exit(0)
-        self._shims[pid] = job
-        if spec.cgroup is not None:
-            self._groups[job] = spec.cgroup
+        return pid
+
+    def _make_spare(self) -> None:
+        """Where that fails there is none, and the next START's shim is forked when it comes."""
+        self._next_spare = None
+        if self._asked:
+            self._spare = Spare.fork(self._host, self._close_in_child)
+            if self._spare is not None:
+                self._spares.add(self._spare.pid)
+
+    def _close_in_child(self) -> None:
+        for descriptor in (*self._loop.descriptors, self._channel.fileno()):
+            os.close(descriptor)
+
+    def _expect_nothing(self) -> None:
+        """No START will come: no spare is needed any more."""
+        self._asked = False
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            spare.dismiss()
 
     def _on_child(self) -> None:
         with contextlib.suppress(ChildProcessError):
@@ -205,13 +272,18 @@ class Zygote:
                     continue
                 self._killed.discard(pid)
                 self._doomed.discard(pid)
+                self._spares.discard(pid)
+                if self._spare is not None and self._spare.pid == pid:  # it cannot be told any more
+                    self._spare.close()
+                    self._spare = None
                 job = self._shims.pop(pid, None)
                 if job is not None:
                     self._gone.append(job)
         self._sweep()
+        self._leave_if_done()
 
     def _sweep(self) -> None:
-        """Kill every child that is no live shim; tell once there is none, or in the end that there still is."""
+        """Kill every child that is no live shim and no spare; tell once there is none, or in the end that there is."""
         if not self._gone and not self._doomed:
             return
         groups = {job: JobCgroup(self._groups[job]) for job in self._gone if job in self._groups}
@@ -233,12 +305,11 @@ class Zygote:
                 groups[job].remove()
                 del self._groups[job]
             self._tell(messages.GONE, job, clear and empty)
-        self._leave_if_done()
 
     def _kill_orphans(self) -> bool:
-        """Send SIGKILL to every child that is no live shim; whether there certainly was none."""
+        """Send SIGKILL to every child that is no live shim and no spare; whether there certainly was none."""
         try:
-            orphans = [pid for pid in _proc.own_children() if pid not in self._shims]
+            orphans = [pid for pid in _proc.own_children() if pid not in self._shims and pid not in self._spares]
         except OSError:
             return False
         for pid in orphans:
@@ -253,7 +324,7 @@ class Zygote:
         self._on_child()
 
     def _leave_if_done(self) -> None:
-        if not self._heard and not self._shims and not self._gone:
+        if not self._heard and not self._shims and not self._gone and not self._spares:
             self._loop.stop()
 
     def _tell(self, *message: object) -> None:

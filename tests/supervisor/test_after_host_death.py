@@ -19,7 +19,7 @@ import anyio.lowlevel
 import psutil
 import pytest
 from own_cgroups import need_root, own_cgroup
-from shim_ground import all_gone, group_of, is_stopped, shim_of, zygote_of
+from shim_ground import all_gone, group_of, is_stopped, shim_of, spare_of, zygote_of
 from supervising import OWNER, alive, supervising, until
 
 from lastword.notifier import ProcessState
@@ -335,6 +335,27 @@ async def test_who_is_the_last_to_leave_a_host_waits_for_its_end(
     assert group is None or not group.parent.exists()
 
 
+@pytest.mark.parametrize("held", [False, True], ids=["", "the zygote is stopped"])
+async def test_the_spare_ends_with_the_host(
+    held: bool, folder: Path, each_contained_tier: Containment, anyio_backend_name: str
+) -> None:
+    """By itself; so the next opening need not wait for it."""
+    with running_host(anyio_backend_name, each_contained_tier, folder) as host:
+        await until(lambda: spare_of(host.zygote) is not None)
+        spare = spare_of(host.zygote)
+        assert spare is not None
+        if held:
+            os.kill(host.zygote, signal.SIGSTOP)
+            await until(lambda: is_stopped(host.zygote))
+        host.kill()
+        with anyio.fail_after(60):
+            await all_gone(spare, *host.pids)
+            if held:
+                os.kill(host.zygote, signal.SIGCONT)
+            assert await wait_for_old_shims(folder, CountingClock())
+            await all_gone(host.zygote)
+
+
 # --- a host that orphans come to
 
 
@@ -355,11 +376,18 @@ else:
 def zombies():
     return [child.pid for child in psutil.Process().children() if child.status() == psutil.STATUS_ZOMBIE]
 
+def zygotes():
+    # A fork of one is named as that is until it has a name and a group of its own.
+    return [c for c in psutil.Process().children() if c.name() == "lastword-zygote" and os.getpgid(c.pid) == c.pid]
+
+def shims():
+    return [c for c in psutil.Process().children() if c.name() in ("lastword-shim", "lastword-spare")]
+
 async def main():
     async with supervising() as supervisor:
         for _ in range(3):
             processes = [await supervisor.start("sleep 0.3; exit 3", owner=OWNER) for _ in range(3)]
-            (zygote,) = [c for c in psutil.Process().children() if c.name() == "lastword-zygote"]
+            (zygote,) = zygotes()
             short = [await supervisor.start("exit 3", owner=OWNER) for _ in range(3)]
             zygote.kill()
             await until(lambda: not alive(zygote.pid))
@@ -368,12 +396,12 @@ async def main():
                 assert (await process.wait()).exit_code == 3
             await until(lambda: zombies() in ([], [own.pid]))
             assert own.wait() == 7
-            await until(lambda: not [c for c in psutil.Process().children() if c.name() == "lastword-shim"])
+            await until(lambda: not shims())
         process = await supervisor.start("sleep 300", owner=OWNER)
-        (zygote,) = [c for c in psutil.Process().children() if c.name() == "lastword-zygote"]
+        (zygote,) = zygotes()
         zygote.kill()
         await until(lambda: not alive(zygote.pid))
-        await until(lambda: [c for c in psutil.Process().children() if c.name() == "lastword-shim"])
+        await until(shims)
     assert not psutil.Process().children(recursive=True), psutil.Process().children(recursive=True)
     print("fine")
 

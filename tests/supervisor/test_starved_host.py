@@ -10,9 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import psutil
 import pytest
-from supervising import OWNER, nothing_left, supervising, until
+from supervising import OWNER, nothing_left, pids_without_spares, supervising, until
 
 from lastword.notifier import ProcessState
 from lastword.supervisor import SpawnFailedError, Supervisor
@@ -107,10 +106,10 @@ async def _refuses(supervisor: Supervisor, call: str, at: int, monkeypatch: pyte
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.ETOOMANYREFS])
 async def test_all_of_them_are_refused(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As by a limit that is reached; whatever came to be is gone at once, and not only at the end."""
-    others = set(psutil.Process().children(recursive=True))  # of other tests, that serve many
+    others = pids_without_spares()  # of other tests, that serve many
     async with supervising() as supervisor:
         await _starts(supervisor)
-        await until(lambda: len(set(psutil.Process().children(recursive=True)) - others) == 1)
+        await until(lambda: len(pids_without_spares() - others) == 1)
         for call in ("socketpair", "open", "memfd_create", "send"):
             thing, name = _CALLS[call]
             with nothing_left():

@@ -26,7 +26,7 @@ _PRELUDE = """
 import errno, json, os, resource, signal, sys, time
 import anyio, psutil
 import supervising as support
-from supervising import OWNER, supervising, until, alive
+from supervising import OWNER, alive, pids_without_spares, supervising, until
 from lastword.supervisor import (
     Containment, Limits, ResourceLimits, SpawnFailedError, StopMode, TeardownFailedError
 )
@@ -118,7 +118,7 @@ async with supervising() as supervisor:
     if spare:
         told["before"] = (await (await supervisor.start("exit 3", owner=OWNER)).wait()).exit_code
         (zygote,) = (child.pid for child in psutil.Process().children())
-        await until(lambda: len(psutil.Process().children(recursive=True)) == 1)
+        await until(lambda: len(pids_without_spares()) == 1)
         # The limit is the zygote's own; it holds for the host's user in all.
         resource.prlimit(zygote, resource.RLIMIT_NPROC, (threads + spare, hard))
     else:

@@ -132,6 +132,16 @@ def zygote_of(shim: int) -> int:
     return zygote
 
 
+def spare_of(zygote: int) -> int | None:
+    """The one that it has forked ahead and that waits; None where there is none."""
+    listed = Path(f"/proc/{zygote}/task/{zygote}/children").read_text().split()
+    for pid in map(int, listed):
+        with contextlib.suppress(OSError):  # it has ended
+            if name_of(pid) == "lastword-spare" and alive(pid):
+                return pid
+    return None
+
+
 def group_of(pid: int) -> Path | None:
     """The job's control group that the process is in; None where it is in none of a job's."""
     own = next(line[3:] for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines() if line[:3] == "0::")

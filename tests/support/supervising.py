@@ -58,9 +58,20 @@ class _Held:
             sum(1 for _ in _DESCRIPTORS.iterdir()) if _DESCRIPTORS.exists() else 0,
             # The test runner itself drives trio from a thread of trio's pool (guest mode).
             frozenset(name for thread in threading.enumerate() if not (name := thread.name).startswith("Trio thread")),
-            frozenset(child.pid for child in psutil.Process().children(recursive=True)),
+            frozenset(pids_without_spares()),
             frozenset(file.name for file in Path(tempfile.gettempdir()).glob("lastword-*")),
         )
+
+
+def pids_without_spares() -> set[int]:
+    """All that descends from this process, but for what a zygote has forked ahead: that comes and goes by itself."""
+    found: set[int] = set()
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            # Named as its zygote until it has named itself.
+            if child.name() not in ("lastword-spare", "lastword-zygote") or child.ppid() == os.getpid():
+                found.add(child.pid)
+    return found
 
 
 @contextmanager
