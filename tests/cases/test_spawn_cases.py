@@ -25,7 +25,7 @@ from cases_ground import (
     within,
     words,
 )
-from supervising import OWNER, output_of, supervising, told, until
+from supervising import OWNER, output_of, pids_without_spares, supervising, told, until
 
 from lastword.notifier import ProcessState
 from lastword.supervisor import Containment, InvalidCommandError, Limits, SpawnFailedError, Supervisor
@@ -136,7 +136,7 @@ async def test_c68_many_starts_leak_nothing(count: int, tmp_path: Path) -> None:
     async with supervising(limits=Limits(retained_completed=5, running_per_loop=8, spool_bytes=4096)) as supervisor:
         await (await supervisor.start(["true"], owner=OWNER)).wait()  # the first one brings what serves them all
         before, threads = _descriptors(), _threads()
-        children = set(psutil.Process().children(recursive=True))
+        children = pids_without_spares()
 
         async def some(number: int) -> None:
             for index in range(number):
@@ -152,7 +152,7 @@ async def test_c68_many_starts_leak_nothing(count: int, tmp_path: Path) -> None:
         told(supervisor.outbox)
         with within(2):
             # A keeper leaves a moment after its job.
-            await until(lambda: set(psutil.Process().children(recursive=True)) <= children)
+            await until(lambda: pids_without_spares() <= children)
         assert _descriptors() <= before + 2
         assert _threads() <= threads
 

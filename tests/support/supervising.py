@@ -65,13 +65,14 @@ class _Held:
 
 def pids_without_spares() -> set[int]:
     """All that descends from this process, but for what a zygote has forked ahead: that comes and goes by itself."""
-    found: set[int] = set()
-    for child in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            # Named as its zygote until it has named itself.
-            if child.name() not in ("lastword-spare", "lastword-zygote") or child.ppid() == os.getpid():
-                found.add(child.pid)
-    return found
+    while True:
+        with contextlib.suppress(psutil.NoSuchProcess):  # one has ended while it was looked at
+            return {child.pid for child in psutil.Process().children(recursive=True) if not _is_spare(child)}
+
+
+def _is_spare(child: psutil.Process) -> bool:
+    # Named as its zygote until it has named itself.
+    return child.name() in ("lastword-spare", "lastword-zygote") and child.ppid() != os.getpid()
 
 
 @contextmanager
