@@ -52,13 +52,13 @@ async def main():
                 await job.wait_output(chunk.total)
         await jobs[0].send_input(b"x" * 200_000)
         await jobs[2].send_input(b"x" * 200_000 if then == "raw" else b"x\\n" * 1000)
-        pid = (await jobs[2].read_output()).data.split()[0].decode()
+        pids = [(await job.read_output()).data.split()[0].decode() for job in jobs[:3]]
         child = os.fork()
         if child == 0:
             os.write(writing, " ".join(["has", *sorted(held() - before)]).encode())
             while True:
                 signal.pause()
-        print(child, pid, os.read(reading, 4096).decode(), flush=True)
+        print(child, *pids, os.read(reading, 4096).decode(), flush=True)
         if then == "dies":
             await anyio.sleep_forever()
     print("closed", *(job.outcome.state.name for job in jobs), flush=True)
@@ -85,14 +85,17 @@ def _forking_host(
         assert host.stdout is not None
         line = host.stdout.readline()
         assert line, said.read_text()
-        fork, job, *held = line.split()
+        fork, *jobs, held = line.split(maxsplit=4)
         try:
-            assert held == ["has"]
-            yield host, int(fork), int(job)
+            assert held == "has\n"
+            yield host, int(fork), int(jobs[-1])
             assert alive(int(fork))
         finally:
             os.kill(int(fork), signal.SIGKILL)
             host.kill()
+            if then == "dies":  # nobody else ends those without a terminal
+                for job in jobs[:-1]:
+                    os.kill(int(job), signal.SIGKILL)
 
 
 def test_leaving_the_block_is_not_held_up(each_tier: Containment, anyio_backend_name: str, tmp_path: Path) -> None:
