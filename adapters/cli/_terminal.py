@@ -22,7 +22,8 @@ class Terminal:
 
     def __enter__(self) -> Self:
         self._before = termios.tcgetattr(self._descriptor)
-        tty.setraw(self._descriptor)
+        # DRAIN, not FLUSH: what was typed while this program began is for the job.
+        tty.setraw(self._descriptor, termios.TCSADRAIN)
         return self
 
     def __exit__(

@@ -59,6 +59,14 @@ def test_two_terminals_are_connected_and_ours_is_restored(kept: Ground) -> None:
         assert terminal.attributes() == terminal.before
 
 
+def test_what_is_typed_before_the_job_runs_is_for_it(kept: Ground) -> None:
+    with kept.on_terminal("run", "--tty", "--", "python3", "-u", "-c", SIZES) as terminal:
+        terminal.press(b"hello\r")
+        terminal.expect(b"got hello\r\n")
+        terminal.press(b"\x03")
+        assert terminal.wait() == 7
+
+
 def test_the_end_of_typing_is_the_jobs_and_not_ours(ground: Ground) -> None:
     with ground.on_terminal("run", "--tty", "--", "python3", "-u", "-c", SIZES) as terminal:
         terminal.expect(b"size")
