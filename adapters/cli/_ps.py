@@ -28,7 +28,8 @@ def ps(everything: bool, again: bool, as_json: bool, state: Path) -> None:
     The directory is only looked at, whoever holds it.  The state "unsettled" is that of a job whose host has died: the
     next opening of the directory tells how it ended.
 
-    With --watch and --json, or in a pipe, a line is printed for each job whose state is another one.
+    With --watch and --json, or in a pipe, a line is printed for each job whose state is another one, also at the end
+    of one that ran.
 
     \b
       lastword ps -a

@@ -37,12 +37,12 @@ _HOME, _REST_OF_LINE, _REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 async def watch(state: Path, *, everything: bool, as_json: bool) -> None:
     """Show them until Ctrl-C."""
     on_terminal = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb" and not as_json
-    view = _Screen() if on_terminal else _Changes(as_json=as_json)
+    view = _Screen(everything=everything) if on_terminal else _Changes(everything=everything, as_json=as_json)
     while True:
-        await _watch_holder(state, view, everything=everything)
+        await _watch_holder(state, view)
 
 
-async def _watch_holder(state: Path, view: _Screen | _Changes, *, everything: bool) -> None:
+async def _watch_holder(state: Path, view: _Screen | _Changes) -> None:
     """As long as who is connected now stays; a while, where nobody is."""
     async with connected(state) as client, anyio.create_task_group() as tasks:
         pulse = _Pulse()
@@ -50,7 +50,7 @@ async def _watch_holder(state: Path, view: _Screen | _Changes, *, everything: bo
             # Before the first look, so that nothing is missed between the two.
             tasks.start_soon(pulse.listen, client, last_sequence(state))
         while True:
-            view.show(shown(jobs_of(look(state)), everything=everything))
+            view.show(jobs_of(look(state)))
             if pulse.over:
                 return
             await anyio.sleep(REST_SECONDS)
@@ -86,13 +86,14 @@ class _Pulse:
 class _Screen:
     """The whole, drawn over itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, everything: bool) -> None:
+        self._everything = everything
         self._put(_HOME + _REST_OF_SCREEN)
 
     def show(self, jobs: Sequence[JobInfo]) -> None:
         """Draw them."""
-        size = os.get_terminal_size()
-        lines = aligned([HEADINGS, *rows_of(jobs, datetime.now().astimezone())], size.columns or 80)
+        size, now = os.get_terminal_size(), datetime.now().astimezone()
+        lines = aligned([HEADINGS, *rows_of(shown(jobs, everything=self._everything), now)], size.columns or 80)
         room = max(2, (size.lines or 24) - 1)
         if len(lines) > room:
             lines = [*lines[: room - 1], f"... and {len(lines) - room + 1} more"]
@@ -105,16 +106,18 @@ class _Screen:
 
 
 class _Changes:
-    """A line for each job that is not as it was."""
+    """A line for each job that is not as it was; so the end of one that was shown, too."""
 
-    def __init__(self, *, as_json: bool) -> None:
+    def __init__(self, *, everything: bool, as_json: bool) -> None:
+        self._everything = everything
         self._as_json = as_json
         self._known: dict[str, str] = {}
 
     def show(self, jobs: Sequence[JobInfo]) -> None:
         """Print what is new."""
+        wanted = {job.handle for job in shown(jobs, everything=self._everything)} | self._known.keys()
         for job in jobs:
-            if self._known.get(job.handle) == job.state:
+            if job.handle not in wanted or self._known.get(job.handle) == job.state:
                 continue
             self._known[job.handle] = job.state
             if self._as_json:
