@@ -50,7 +50,7 @@ def run(
     state: Path,
     command: tuple[str, ...],
 ) -> None:
-    """Run COMMAND as a job, with your environment.
+    """Run COMMAND as a job, with your environment; a shell's line is: sh -c '...'.
 
     In the foreground its input, output and exit code are passed through: 128 + n where it died of signal n, 124 where
     its --timeout was over, 126 and 127 where it cannot be executed or is not there, 125 where it is lost or the fault
