@@ -33,16 +33,30 @@ def ask(state: Path, question: Callable[[Client], Awaitable[T]]) -> T:
 
 def ask_server(state: Path, question: Callable[[Client], Awaitable[T]]) -> T:
     """As `ask`; `CommandFailedError` where somebody holds the directory who does not serve it."""
+    import anyio
+
     from ..serve import NotServedError
     from ._look import look
 
-    try:
-        return ask(state, question)
-    except NotServedError:
-        view = look(state)
-        if view is not None and view.held:
-            raise CommandFailedError(IN_USE) from None
-        raise
+    for left in (True, False):
+        try:
+            return ask(state, question)
+        except NotServedError:
+            view = look(state)
+            if view is None or not view.held:
+                raise
+            if left:
+                anyio.run(_take_turn, state)
+    raise CommandFailedError(IN_USE)
+
+
+async def _take_turn(state: Path) -> None:
+    """Return when no server is about to listen, or to let go of the directory."""
+    from ...notifier import SystemClock
+    from ..serve._turn import turn_of
+
+    with turn_of(state, SystemClock()) as turn:
+        await turn.take()
 
 
 def ask_about(jobs: Sequence[JobInfo], state: Path, question: Callable[[Client], Awaitable[T]]) -> T:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import threading
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import anyio
 import pytest
 from cli_ground import Ground
 
-from lastword.adapters.cli import _foreground, _job_start, _logs_follow
+from lastword.adapters.cli import _foreground, _job_start, _logs_follow, _served
 from lastword.adapters.cli._errors import CommandFailedError
 from lastword.adapters.cli._following import connected
 from lastword.adapters.cli._input import pump_input
@@ -23,9 +24,11 @@ from lastword.adapters.cli._logs import Printer
 from lastword.adapters.cli._logs_follow import follow_output
 from lastword.adapters.cli._order import order_of
 from lastword.adapters.cli._pending import ask_for_pending
-from lastword.adapters.serve import ConnectionLostError, _calls, connect, serve
+from lastword.adapters.cli._served import ask_server
+from lastword.adapters.serve import Client, ConnectionLostError, NotServedError, _calls, connect, serve
 from lastword.adapters.serve import _address as address
-from lastword.notifier import JournalUnavailableError
+from lastword.adapters.serve._turn import turn_of
+from lastword.notifier import JournalUnavailableError, SystemClock
 from lastword.supervisor import hold_directory, view_directory
 
 ORDER = order_of(
@@ -173,3 +176,39 @@ async def test_who_follows_a_server_that_gets_stuck_is_told(ground: Ground, monk
         finally:
             server.kill()
     assert lost == ["the server does not answer"]
+
+
+async def test_a_server_that_is_about_to_let_go_is_no_program_that_does_not_serve(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = anyio.Event()
+    take_turn = _served._take_turn  # pyright: ignore[reportPrivateUsage]  # it is called once nobody was found
+
+    async def noted(state: Path) -> None:
+        told.set()
+        await take_turn(state)
+
+    monkeypatch.setattr(_served, "_take_turn", noted)
+    told = threading.Event()
+
+    async def ask(client: Client) -> None:
+        await client.ping()
+
+    async def hear() -> None:
+        await anyio.to_thread.run_sync(told.wait, 10, abandon_on_cancel=True)
+        asked.set()
+
+    def question() -> None:
+        with pytest.raises(NotServedError):
+            ask_server(ground.state, ask)
+
+    with anyio.fail_after(90), ExitStack() as held:
+        held.enter_context(hold_directory(ground.state, session_id=None, new_id=uuid4))
+        with turn_of(ground.state, SystemClock()) as turn:
+            await turn.take()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(anyio.to_thread.run_sync, question)
+                tasks.start_soon(hear)
+                await asked.wait()
+                held.close()
+                turn.release()
