@@ -59,6 +59,7 @@ class Calls:
         self._ids = itertools.count(1)
         self._waiting: dict[int, _Call] = {}
         self._slots = anyio.Semaphore(_AT_ONCE)
+        self._ping: _Call | None = None
         self._lost: str | None = None
 
     async def ask(self, request: Request, kind: type[ReplyT]) -> ReplyT:
@@ -121,18 +122,27 @@ class Calls:
 
     async def _probe(self) -> None:
         """Return when the server has said that it is there; where it does not, the connection is lost."""
+        ping = await self._ask_whether_there()
+        # Twice, for it may be this program that was stopped for a while: then the answer is there by now.
+        for _ in range(2):
+            with anyio.move_on_after(_PATIENCE_SECONDS / 2):
+                await ping.answered()
+                return
+        self._lose(_SILENT)
+
+    async def _ask_whether_there(self) -> _Call:
+        """One ping is for all who wait: many could take the places of requests at the server."""
+        if self._ping is not None and not self._ping.over:
+            return self._ping
         request_id = next(self._ids)
-        ping = self._waiting[request_id] = _Call()
+        ping = self._ping = self._waiting[request_id] = _Call()
         try:
             await self._send(_encoded(request_id, Ping()))
-            # Twice, for it may be this program that was stopped for a while: then the answer is there by now.
-            for _ in range(2):
-                with anyio.move_on_after(_PATIENCE_SECONDS / 2):
-                    await ping.answered()
-                    return
-            self._lose(_SILENT)
-        finally:
+        except BaseException:
             self._waiting.pop(request_id, None)
+            ping.answer(None)  # it may not have been sent: nobody is to wait for it
+            raise
+        return ping
 
     async def _send(self, line: bytes) -> None:
         with anyio.move_on_after(_PATIENCE_SECONDS, shield=True) as patience:
@@ -168,6 +178,10 @@ class _Call:
     def answer(self, answer: Answer | None) -> None:
         self._answer = answer
         self._done.set()
+
+    @property
+    def over(self) -> bool:
+        return self._done.is_set()
 
     async def answered(self) -> Answer | None:
         await self._done.wait()

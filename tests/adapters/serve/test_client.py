@@ -152,6 +152,31 @@ async def test_who_is_slow_with_a_call_and_says_anything_is_waited_for(
     assert asked == ["ping", "ping"]
 
 
+async def test_however_many_calls_wait_the_server_is_asked_once_whether_it_is_there(tmp_path: Path) -> None:
+    """Else what asks could take the places of what is asked."""
+    asked: list[str] = []
+
+    async def answer_late(lines: Lines) -> None:
+        await lines.receive()
+        await lines.send(_line(WELCOME))
+        while line := await lines.receive():
+            await anyio.wait_all_tasks_blocked()
+            ping = json.loads(line)
+            asked.append(ping["op"])
+            await lines.send(_line({"id": ping["id"], "ok": {}}))
+        left.set()
+
+    left = anyio.Event()
+    async with facing(tmp_path, answer_late):
+        async with connect(tmp_path) as client:
+            for _ in range(2):
+                async with anyio.create_task_group() as tasks:
+                    for _ in range(bounds.MAX_IN_FLIGHT):
+                        tasks.start_soon(client._calls._probe)  # pyright: ignore[reportPrivateUsage]
+        await left.wait()
+    assert asked == ["ping", "ping"]
+
+
 def _line(record: Any) -> bytes:
     return json.dumps(record).encode() + b"\n"
 
