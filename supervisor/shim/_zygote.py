@@ -136,6 +136,7 @@ class Zygote:
         except BlockingIOError:
             return
         except messages.TruncatedError as error:
+            self._packet[:] = bytes(len(self._packet))  # as below; how long it was is not told
             if error.label[:1] == (messages.START,):
                 self._tell(messages.REFUSED, error.label[1], error.errno)
             return

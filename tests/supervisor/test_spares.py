@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import marshal
 import os
 import resource
@@ -206,6 +207,23 @@ async def test_no_earlier_job_is_in_its_memory(size: int) -> None:
             memory = _memory(pid)
             assert b"lastword-spare" in memory  # it is what was looked at
             assert [mark for mark in marks if mark in memory] == []
+
+
+async def test_no_job_that_was_refused_is_in_its_memory() -> None:
+    """The zygote had no descriptor left for what came with the order, and so never passed it on."""
+    need_root("the memory of a shim")
+    mark = os.urandom(8).hex()
+    async with supervising() as supervisor:
+        await _spare(supervisor)
+        zygote = _zygote()
+        limits = resource.prlimit(zygote, resource.RLIMIT_NOFILE)
+        resource.prlimit(zygote, resource.RLIMIT_NOFILE, (3, limits[1]))
+        with pytest.raises(SpawnFailedError) as caught:
+            await supervisor.start(["/bin/true", mark], owner=OWNER, env={"MARK": mark})
+        assert caught.value.errno == errno.EMFILE
+        resource.prlimit(zygote, resource.RLIMIT_NOFILE, limits)
+        assert mark.encode() not in _memory(zygote)
+        await _runs(supervisor)
 
 
 async def test_a_shim_does_not_keep_the_order() -> None:
