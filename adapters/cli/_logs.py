@@ -174,15 +174,20 @@ def _to_stdout(data: bytes) -> None:
 
 
 def _since_start(process: ProcessView, moment: datetime, *, whole_lines: bool) -> int:
-    """Where what came since begins; with `whole_lines` the line in which that is, if its beginning is near."""
+    """Where what came since begins; with `whole_lines` the line in which that is, if its beginning is near.
+
+    Where nothing came since, that is the end, though the last line may be unfinished.
+    """
     start = process.cursor_at(moment)
     if start is None:
         raise CommandFailedError("when its output came is not known, for an older version has kept it; use --tail")
     if whole_lines and start:
         begin = max(0, start - _BACK_BYTES)
         chunk = process.read_output(begin, start - begin)
-        if chunk.next_cursor == start:
-            start -= len(chunk.data) - chunk.data.rfind(b"\n") - 1
+        newline = chunk.data.rfind(b"\n")
+        is_near = newline >= 0 or chunk.start > begin or not begin
+        if chunk.next_cursor == start < chunk.total and is_near:
+            return chunk.start + newline + 1
     return start
 
 

@@ -101,6 +101,26 @@ def test_logs_since_a_moment(ground: Ground, tmp_path: Path) -> None:
     assert ground.out("logs", "talk", "--tail", "1") == "early, late\n"
 
 
+def test_nothing_that_came_since_is_nothing_of_an_unfinished_line_either(lived: Ground) -> None:
+    assert lived.out("logs", "talk", "--since", "2999-01-01") == ""
+    assert lived.out("logs", "talk", "--since", "1d").endswith("\n1000\nno newline\n")
+
+
+def test_logs_since_a_moment_within_an_endless_line(ground: Ground, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    script = 'head -c 70000 /dev/zero | tr "\\0" x; until [ -e "$0" ]; do sleep 0.05; done; echo late'
+    with ground.start("run", "--name", "long", "--", "sh", "-c", script, str(gate)) as command:
+        assert command.stdout is not None
+        assert len(command.stdout.read(70000)) == 70000
+        between = datetime.now(UTC) + timedelta(seconds=1.1)
+        while datetime.now(UTC) < between:
+            time.sleep(0.05)
+        gate.touch()
+        assert command.wait(HANG_SECONDS) == 0
+    assert ground.out("logs", "long", "--since", between.isoformat()) == "late\n"
+    assert ground.out("logs", "long", "--since", "1d") == "x" * 70000 + "late\n"
+
+
 def test_events_and_the_timeline(lived: Ground) -> None:
     kinds = [event["event"]["type"] for event in lived.objects("events")]
     assert sorted(kinds) == ["ProcessCompleted", "ProcessCompleted", "ProcessStarted", "ProcessStarted"]
