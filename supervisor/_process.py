@@ -159,8 +159,9 @@ class Process:
         """Return from where on to read what it has written at `moment` or later.  A checkpoint.
 
         Never too late: what comes before `moment` from there on was written at most a second earlier, or, longer ago,
-        at most about a tenth of that.  The total where it has written nothing since; None where that is not known:
-        its output was kept by an older version.  By the system's clock; where that was put back, from further on back.
+        about a tenth of that, seldom a quarter.  The total where it has written nothing since; None where that is not
+        known: its output was kept by an older version.  By the system's clock; where that was put back, from further
+        on back.
 
         Raises `SupervisorError`: spool_corrupt, invalid_arguments (a time without a zone); `ProcessNotFoundError` where
         it was evicted.

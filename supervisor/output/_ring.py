@@ -124,9 +124,9 @@ def read_ring(
 def find_cursor(path: Path, known: SpoolState | None, moment: float, *, terminal: bool) -> int | None:
     """From where on the ring file at `path` has all that came at `moment` (seconds since 1970) or later, and is kept.
 
-    That is exact to a second, or to about a tenth of how long ago it was, and never too late; the total where nothing
-    came since; None where it is not known, for the file is of a version that did not write it.  `known` and `terminal`
-    as for `read_ring`.  Raises `SupervisorError` (spool_corrupt).
+    That is exact to a second, or to about a tenth of how long ago it was (seldom a quarter), and never too late; the
+    total where nothing came since; None where it is not known, for the file is of a version that did not write it.
+    `known` and `terminal` as for `read_ring`.  Raises `SupervisorError` (spool_corrupt).
     """
     state = known or SpoolState()
     with _opened(path) as descriptor:

@@ -71,6 +71,20 @@ def test_what_came_since_a_moment_is_found_in_proportion_to_how_long_ago_it_was(
         job.check(job.now - ago)
 
 
+def test_at_no_moment_is_it_found_much_worse() -> None:
+    """Just before two spans become one, and just after it."""
+    spans = Spans()
+    begin, seconds = 1_700_000_000.0, 20_000
+    for second in range(seconds):
+        now = begin + second
+        if not spans.start <= now < spans.end:
+            spans.begin(now, second, 0)
+        for ago in (60, 600, 3600) if second % 37 == 0 else ():
+            moment = now - ago
+            found = next(offset for _, end, offset in spans.known if end > moment * 1000)
+            assert moment - (begin + found) <= ago / 4
+
+
 @given(steps=st.lists(st.tuples(st.floats(0, 90), st.integers(1, 900)), max_size=150), ago=st.floats(0, 4000))
 def test_nothing_that_came_later_is_left_out_however_it_comes(steps: list[tuple[float, int]], ago: float) -> None:
     spans = Spans()
