@@ -18,7 +18,8 @@ Theory of operation
   receipt for them, and nothing else is.  That a bulletin was written, or is asked for again, proves nothing.
 - A cursor is NUMBER-LIFE-TAG.  The tag says which thing it is, and cannot be guessed: for an end that the journal has
   it is a part of the notification's random id, and so good in every life, for what is at hand was told in the journal's
-  order by every life; for all else it is random, and good in this one.  The number is the thing's place.
+  order by every life; for all else it is random, and good in this one.  The number is the thing's place.  One of an
+  earlier life is the receipt for what the journal had up to there, and for nothing that only this life has told.
 - A cursor that fits nothing (settled, of an earlier life, made up) settles nothing.  One of this life with a number
   that no bulletin had yet is a mistake of whoever gives it, and is refused.
 - Where the host or the agent dies, or a call is cancelled: what was not settled is at hand again, and told again.  At
@@ -141,8 +142,7 @@ class Desk:
         one, settles the rest.  Raises `InvalidArgumentError` as `number_at`, with nothing settled.
         """
         self._place_all()  # what an earlier life has told is at hand, and may have no place in this one yet
-        last = self.number_at(cursor)
-        things = [thing for thing, place in self._places.items() if place.number <= last]
+        things = self._covered(cursor)
         errors: list[LastwordError] = []
 
         async def settle(thing: Thing) -> None:
@@ -163,6 +163,23 @@ class Desk:
         # By the one that it names the cursor is known, so that one is last.
         for thing in things[-1:]:
             self._drop(thing)
+
+    def _covered(self, cursor: str) -> list[Thing]:
+        """What the cursor is the receipt for, last what it names."""
+        last = self.number_at(cursor)
+        things = [thing for thing, place in self._places.items() if place.number <= last]
+        if not things or cursor.split("-")[1] == self._life:
+            return things
+        # An earlier life has told what the journal had up to there, and nothing that was told or left in this one.
+        named = self._notices.get(things[-1][1])
+        return [
+            (kind, command_id)
+            for kind, command_id in things
+            if kind == ENDED
+            and named is not None
+            and (notice := self._notices.get(command_id)) is not None
+            and notice.journal_seq <= named.journal_seq
+        ]
 
     async def _settle(self, thing: Thing) -> None:
         kind, command_id = thing

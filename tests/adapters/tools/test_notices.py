@@ -232,6 +232,22 @@ async def test_a_cursor_settles_what_it_names_in_the_next_life_too(tmp_path: Pat
         assert await unsettled(one.runtime) == [second]
 
 
+async def test_a_cursor_of_an_earlier_life_settles_nothing_that_this_one_has_told(tmp_path: Path) -> None:
+    """By a result, before this life has at hand what the cursor names."""
+    async with agent(tmp_path / "state") as one:
+        await background(one, "exit 3")
+        saved = await one.notices.collect()
+    async with agent(tmp_path / "state") as one:
+        handle = (await one.call("Bash", command="exit 4"))["process_id"]
+        await one.told_home(handle)
+        await one.notices.ack(saved.cursor)
+        assert len(await lines(one)) == 1
+        await one.notices.ack(saved.cursor)
+        assert await unsettled(one.runtime) == [handle]
+        await (await one.notices.collect()).ack()
+        assert await unsettled(one.runtime) == []
+
+
 async def test_what_the_journal_does_not_have_yet_is_named_for_this_life_alone(tmp_path: Path) -> None:
     """Its place in the journal can be behind something that no bulletin has told."""
     journal = FaultyJournal(SqliteJournal(tmp_path / "journal.db"))
