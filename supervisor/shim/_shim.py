@@ -1,8 +1,9 @@
 """A shim: the process that owns one job, forked by the zygote.
 
 Rules
-- Its job's subreaper, in a session of its own, with one thread.  It outlives its job, always: it has no parent-death
-  signal, it ignores every signal that a job may send it, and whatever goes wrong in it ends in killing the tree.
+- Its job's subreaper, in a session of its own, with one thread.  It outlives its job, always: no parent-death signal
+  ends it (one continues it), it ignores every signal that a job may send it, and whatever goes wrong in it ends in
+  killing the tree.
 - It spawns nothing for a host that has died, and ends everything when the host dies (its pidfd; a forked child of the
   host may hold the sockets) or lets go of the socket.
 - It tells the host by messages (`_messages`), and never fails for not being heard.
@@ -31,6 +32,7 @@ from ._terminal import Terminal, drain_of
 from ._tree import SubreaperTree
 
 # include/uapi/linux/prctl.h
+_PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
@@ -66,6 +68,7 @@ def prepare(name: bytes) -> None:
 def get_ready(name: bytes) -> Loop:
     """In a fork of the zygote, whose descriptors are closed: become what can `run` a job.  Raises OSError."""
     prepare(name)  # every signal is ignored already: the zygote ignores them
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGCONT, 0, 0, 0)  # who would continue it, should it be stopped, is the zygote
     os.setsid()  # after that: who has the zygote's name and a group of its own is a zygote
     return Loop()
 

@@ -25,7 +25,8 @@ The spare (`_spare`): one child is forked ahead, after a START for the next one,
              it has ended                        reaped, and forgotten                             NONE
              it was stopped                      it is continued, as every child is                WAITING
              the host has let go, or has died    it is ended; we leave when it is reaped           NONE
-             our own death                       it sees the end of its socket, and ends           -
+             our own death                       it sees the end of its socket, and ends; stopped  -
+                                                 it is continued by that, as every shim is
     (shim)   it has ended, its START read or     as any shim: swept, and told as GONE; what it     -
              unread                              may have begun is never begun again
 

@@ -213,9 +213,10 @@ async def test_what_is_left_of_a_supervisor_that_was_killed_altogether_is_ended(
     nobody saw what had left them."""
     with running_host(anyio_backend_name, each_contained_tier, folder, 3) as host:
         keepers = (host.process.pid, host.zygote, *host.shims)
-        for number in (signal.SIGSTOP, signal.SIGKILL):
-            for pid in keepers:
-                os.kill(pid, number)
+        for pid in keepers:
+            os.kill(pid, signal.SIGSTOP)
+        for pid in reversed(keepers):  # the zygote's death continues its shims
+            os.kill(pid, signal.SIGKILL)
         host.kill()
         await all_gone(*keepers)
         assert all(map(alive, host.pids))

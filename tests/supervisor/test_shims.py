@@ -17,6 +17,7 @@ from shim_ground import (
     Stations,
     all_gone,
     group_of,
+    is_stopped,
     name_of,
     parent_of,
     pids_of,
@@ -330,6 +331,22 @@ async def test_one_that_never_answers_is_killed_though_the_zygote_is_stopped_too
         shim = shim_of(leader)
         with stopped(zygote_of(shim)), stopped(shim):
             assert_lost(await process.stop(grace=0.1))
+
+
+async def test_the_death_of_its_zygote_continues_it() -> None:
+    """Which was stopped as well, and so could not: should the host die then, the job must end."""
+    async with supervising() as supervisor:
+        process = await supervisor.start("echo $$; exec sleep 300", owner=OWNER)
+        (leader,) = await pids_of(process)
+        shim = shim_of(leader)
+        zygote = zygote_of(shim)
+        for pid in (zygote, shim):
+            os.kill(pid, signal.SIGSTOP)
+            await until(lambda pid=pid: is_stopped(pid))  # type: ignore[misc]
+        os.kill(zygote, signal.SIGKILL)
+        await all_gone(zygote)
+        await until(lambda: not is_stopped(shim))
+        assert process.outcome is None
 
 
 async def test_one_whose_zygote_is_dead_is_continued(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -357,6 +357,19 @@ async def test_it_ends_with_the_zygote() -> None:
         assert await _runs(supervisor) not in (shim, spare)
 
 
+async def test_it_ends_with_the_zygote_though_both_were_stopped() -> None:
+    """Nobody is left who would continue it, and it holds the lock that the next opening of the folder waits for."""
+    async with supervising() as supervisor:
+        spare = await _spare(supervisor)
+        zygote = _zygote()
+        for pid in (zygote, spare):
+            os.kill(pid, signal.SIGSTOP)
+            await until(lambda pid=pid: is_stopped(pid))  # type: ignore[misc]
+        os.kill(zygote, signal.SIGKILL)
+        await all_gone(zygote, spare)
+        assert await _runs(supervisor) != spare
+
+
 async def test_its_job_goes_on_where_the_zygote_was_killed(stations: Stations) -> None:
     """Right after it was handed over."""
     stations.build(_TAKING)
