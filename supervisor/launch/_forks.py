@@ -7,6 +7,7 @@ has let go of it, and a terminal never be hung up, for as long as that fork live
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Protocol
 from weakref import WeakSet
@@ -16,7 +17,7 @@ class Holder(Protocol):
     """Who holds descriptors for a job, or for all."""
 
     def close_in_fork(self) -> None:
-        """This process is a fork of the host: close them.  Must not raise."""
+        """This process is a fork of the host: close them.  What raises OSError keeps only itself open."""
         ...
 
 
@@ -30,7 +31,8 @@ def close_in_forks(holder: Holder) -> None:
 
 def _close_in_fork() -> None:
     for holder in tuple(_holders):
-        holder.close_in_fork()
+        with contextlib.suppress(OSError):  # somebody has closed a descriptor of ours by its number
+            holder.close_in_fork()
     _holders.clear()
 
 

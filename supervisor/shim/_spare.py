@@ -50,9 +50,9 @@ class Spare:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         except OSError:
             return None
-        given = _given()  # before: what it is given between this and the fork is not taken for what it has
         with theirs:
             try:
+                given = _given()  # before: what it is given between this and the fork is not taken for what it has
                 ours.setblocking(False)
                 pid = os.fork()
             except OSError:
@@ -78,7 +78,10 @@ class Spare:
     def _can_begin(self) -> bool:
         """Not where a tracer holds it, a job most likely: nobody could continue it, and the start would hang."""
         found = _proc.stat_of(self.pid)
-        return found is not None and found.state != "t" and self._given == _given()
+        try:
+            return found is not None and found.state != "t" and self._given == _given()
+        except OSError:  # no descriptor to read it by, for one
+            return False
 
     def dismiss(self) -> None:
         """End it; it is reaped as any child.  A stopped one, too, would hold the shared lock."""

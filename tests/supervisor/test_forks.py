@@ -9,6 +9,7 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from weakref import WeakSet
 
 import anyio
 import pytest
@@ -18,6 +19,7 @@ from shim_ground import all_gone
 from supervising import alive
 
 from lastword.supervisor import Containment
+from lastword.supervisor.launch import _forks
 
 HOST = """
 import os, signal, sys
@@ -119,3 +121,20 @@ async def test_the_death_of_the_host_hangs_its_terminals_up(
         with anyio.fail_after(30):
             await all_gone(job)
         assert alive(fork)
+
+
+class _Holder:
+    """Its descriptor was closed by somebody else, by its number."""
+
+    closed = 0
+
+    def close_in_fork(self) -> None:
+        type(self).closed += 1
+        raise OSError
+
+
+def test_one_that_cannot_close_keeps_no_other_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    holders = [_Holder(), _Holder(), _Holder()]
+    monkeypatch.setattr(_forks, "_holders", WeakSet(holders))
+    _forks._close_in_fork()  # pyright: ignore[reportPrivateUsage] - called by the system's fork alone
+    assert _Holder.closed == len(holders)

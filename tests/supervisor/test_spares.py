@@ -409,7 +409,7 @@ async def test_closing_ends_it_though_it_is_stopped(stations: Stations, monkeypa
 
 
 async def test_jobs_run_without_one(stations: Stations) -> None:
-    """No descriptor or no process can be had for it: it is tried again with the next job."""
+    """No descriptor, no process or no knowledge can be had for it: it is tried again with the next job."""
     stations.build(f"""
 socket, fork = _zygote.Spare.__init__.__globals__["socket"], os.fork
 pair = socket.socketpair
@@ -426,9 +426,14 @@ def refusing_fork():
         refused("fork", 11)
     return fork()
 os.fork = refusing_fork
+affinity = os.sched_getaffinity
+def refusing_affinity(pid):
+    refused("affinity", 1)
+    return affinity(pid)
+os.sched_getaffinity = refusing_affinity
 """)
     async with supervising() as supervisor:
-        for what in ("pair", "fork"):
+        for what in ("pair", "fork", "affinity"):
             (stations.folder / what).touch()
             await _runs(supervisor)  # which may have had one that was there
             for _ in range(3):
