@@ -8,7 +8,8 @@ Theory of operation
 - Deeper ones are reached by a descriptor (pidfd).  A number that is read from /proc may be a stranger's an instant
   later, so the parent is read again after the descriptor was opened, and the parent must still be its own.
 - Whose parent dies of the signal meanwhile has moved, and is not found below it: so it is looked again until nobody
-  new was found, and nobody was seen to have died since the look before.  Each is sent it once.
+  new was found, and nobody was seen to have died since the look before.  Each is sent it once.  Whom we could reap is
+  looked at once: where many come and go there are more of them at each look.
 - SIGKILL needs no depth: whom the dead leave behind become our children, and are next.  Each is sent it once: a process
   that took it and lives on is stuck in the kernel, and one that it was refused for will not be had by insisting.
 - Where the job has a control group, its kill is atomic against forks, and `populated 0` is a second proof.
@@ -35,6 +36,23 @@ _DEPTH = 100
 
 # How often who is new is looked for, for one signal; a tree that grows so fast is ended by SIGKILL.
 _LOOKS = 10
+
+
+class _Seen:
+    """What the looks for one signal have come to."""
+
+    __slots__ = ("dead", "ours", "sent")
+
+    def __init__(self) -> None:
+        self.sent: set[int] = set()
+        self.dead: set[int] = set()
+        """Who has died before or meanwhile."""
+        self.ours: set[int] = set()
+        """Those of the dead that are children of ours: nobody reaps them meanwhile, so the numbers are theirs."""
+
+    def counts(self) -> tuple[int, int]:
+        """What grows where somebody may have been missed."""
+        return len(self.sent), len(self.dead)
 
 
 class SubreaperTree:
@@ -125,12 +143,11 @@ class SubreaperTree:
                 self._signal_group(number)
             except OSError as refused:
                 error = refused
-        sent: set[int] = set()
-        dead: set[int] = set()
+        seen = _Seen()
         for look in range(_LOOKS):
-            before = len(sent), len(dead)
-            self._signal_below(os.getpid(), number, _proc.children_finder(), None, 0, sent, dead)
-            if look > 0 and (len(sent), len(dead)) == before:
+            before = seen.counts()
+            self._signal_below(os.getpid(), number, _proc.children_finder(), None, 0, seen)
+            if look > 0 and seen.counts() == before:
                 break
         if error is not None:
             raise error
@@ -172,38 +189,41 @@ class SubreaperTree:
         children_of: Callable[[int], list[int]],
         held: int | None,
         depth: int,
-        sent: set[int],
-        dead: set[int],
+        seen: _Seen,
     ) -> None:
         """Send `number` to the children of `parent` and below; `held` is its descriptor, None for ourselves.
 
-        Not to those in `sent`, which the others join.  Who has died, before or meanwhile, joins `dead`.
+        Not to those who were sent it, which the others join.
         """
         for pid in children_of(parent):
+            if held is None and pid in seen.ours:
+                continue
             try:
                 descriptor = os.pidfd_open(pid)
             except OSError as error:
                 if error.errno in (errno.EMFILE, errno.ENFILE):
                     self.refused = error.errno
                 else:
-                    dead.add(pid)
+                    seen.dead.add(pid)
                 continue
             try:
                 found = _proc.stat_of(pid)
                 if found is None or not found.live:
-                    dead.add(pid)
+                    seen.dead.add(pid)
+                    if held is None:
+                        seen.ours.add(pid)
                     continue
                 if found.parent != parent or not (held is None or _lives(held)):
-                    dead.add(parent)
+                    seen.dead.add(parent)
                     continue
                 # The leader's group has had it already.
-                if (found.group != self._leader or self.ended) and pid not in sent:
-                    sent.add(pid)
+                if (found.group != self._leader or self.ended) and pid not in seen.sent:
+                    seen.sent.add(pid)
                     self._signal_one(descriptor, number)
                 if depth < _DEPTH:
-                    self._signal_below(pid, number, children_of, descriptor, depth + 1, sent, dead)
+                    self._signal_below(pid, number, children_of, descriptor, depth + 1, seen)
                 if (after := _proc.stat_of(pid)) is None or not after.live:
-                    dead.add(pid)  # whom it has left behind may have been looked for too early
+                    seen.dead.add(pid)  # whom it has left behind may have been looked for too early
             finally:
                 os.close(descriptor)
 

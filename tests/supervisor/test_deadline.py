@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import fcntl
-import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +12,6 @@ import anyio.lowlevel
 import pytest
 from manual_clock import ManualClock
 
-import lastword
 from lastword.supervisor._reactor import Reactor
 from lastword.supervisor._timers import Timers
 from lastword.supervisor.launch import wait_for_old_shims
@@ -112,72 +108,3 @@ async def test_who_keeps_a_dead_hosts_jobs_is_waited_for_in_looks(looks: int, wa
         fcntl.flock(lock, fcntl.LOCK_EX)
         clock = StoodStill(looks, lambda: fcntl.flock(lock, fcntl.LOCK_UN))
         assert await wait_for_old_shims(tmp_path, clock) is waited
-
-
-# The leader and its child hear no SIGTERM; each is ended between the list that it was in and its own, so that the one
-# in a session of its own moves up just behind who looks for it.
-MOVING = """
-import ctypes, os, signal, sys, time
-sys.path.insert(0, sys.argv[1])
-from shim import _proc, _tree
-
-signal.alarm(60)
-assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0
-reading, writing = os.pipe()
-
-def forked(body):
-    pid = os.fork()
-    if pid == 0:
-        body()
-        os.write(writing, b"%d\\n" % os.getpid())
-        while True:
-            time.sleep(0.1)
-            if os.getppid() == 1:
-                os._exit(1)
-    return pid
-
-def leads():
-    os.setpgid(0, 0)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    forked(inner)
-
-def apart():
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    os.setsid()
-
-def inner():
-    forked(apart)
-
-leader = forked(leads)
-said = b""
-while said.count(b"\\n") < 3:
-    said += os.read(reading, 100)
-below = [pid for pid in map(int, said.split()) if pid != leader]
-(middle,) = [pid for pid in below if _proc.stat_of(pid).parent == leader]
-(last,) = set(below) - {middle}
-listed = _proc.children_finder()
-ends = [leader, middle]
-
-def finder():
-    def children(pid):
-        if ends and pid == ends[0]:
-            os.kill(ends.pop(0), signal.SIGKILL)
-            while _proc.stat_of(pid).live:
-                pass
-        return listed(pid)
-    return children
-
-_proc.children_finder = finder
-_tree.SubreaperTree(leader, None, lambda _status: None).signal(signal.SIGTERM)
-assert not ends
-print(os.waitstatus_to_exitcode(os.waitpid(last, 0)[1]))
-"""
-
-
-def test_a_signal_reaches_who_moves_up_twice_while_it_is_looked_for() -> None:
-    """Two looks that find nobody new are no end, where somebody has died meanwhile."""
-    room = str(Path(lastword.__file__).resolve().parent / "supervisor")
-    done = subprocess.run(
-        [sys.executable, "-IS", "-c", MOVING, room], capture_output=True, text=True, check=False, timeout=200
-    )
-    assert (done.stdout, done.returncode) == (f"{-signal.SIGTERM}\n", 0), done.stderr
