@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 
 import anyio
 from hostile_host import LIMITS, OWNER, SESSION, Eyes, facts_of, job
+from hostile_jobs import STARTED
 from hostile_lives import Life
 from hostile_tiers import launcher_of
 
@@ -31,9 +33,10 @@ async def _play(life: Life) -> None:
             None, session_id=SESSION, limits=LIMITS, launcher=launcher_of(life.containment)
         ) as supervisor:
             neighbour = await supervisor.start("exec sleep 300", owner=OWNER)
-            before = {seen.pid for seen in eyes.helpers()}
             own = len(eyes.left())
             process = await supervisor.start(job(life, "stay"), owner=OWNER, timeout=1.0 if then == "timeout" else None)
+            before = {seen.pid for seen in eyes.helpers()}
+            Path(life.folder, STARTED).touch()
             await _attacked(life, eyes, before, process)
             if then == "host":
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -49,12 +52,10 @@ async def _play(life: Life) -> None:
 
 
 async def _attacked(life: Life, eyes: Eyes, before: set[int], process: Process) -> None:
-    """Until the job has done it; a shim that is stopped for good tells nothing, and one that is dead no more."""
+    """Until the job has done it: who was killed is gone, and a shim that is stopped for good tells nothing."""
     arguments = life.script["job"]
-    if arguments[1:] == ["parent", str(int(signal.SIGKILL))]:
-        return
     with anyio.fail_after(SECONDS):
-        if arguments[1:] == ["grandparent", str(int(signal.SIGKILL))]:
+        if arguments[2:] == [str(int(signal.SIGKILL))]:
             while before <= {seen.pid for seen in eyes.helpers()}:  # noqa: ASYNC110 -- nobody sets an event
                 await anyio.sleep(0.002)
         else:
