@@ -85,13 +85,13 @@ sys.path.insert(0, sys.argv[1])
 from shim import _proc, _tree
 
 signal.alarm(60)
-leader = os.fork()
+signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as the leader does from its fork on
+parent, leader = os.getpid(), os.fork()
 if leader == 0:
-    os.setpgid(0, 0)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    while os.getppid() != 1:
+    while os.getppid() == parent:
         time.sleep(0.1)
     os._exit(1)
+os.setpgid(leader, leader)
 listed, stat_of, asked, looks = _proc.children_finder(), _proc.stat_of, {}, 0
 
 def finder():
