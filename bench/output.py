@@ -86,7 +86,7 @@ async def drained(supervisor: Supervisor, mib: int) -> tuple[float, float, float
 
 
 def read_by_hand(mib: int) -> float:
-    """Seconds of a loop of readv, in a buffer of a shim's size, kept nowhere."""
+    """Seconds of a loop of readv, kept nowhere."""
     buffer = memoryview(bytearray(64 * 1024))
     began = time.perf_counter()
     with subprocess.Popen(zeros(mib), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
@@ -137,36 +137,23 @@ async def lag(seconds: float) -> float:
     return sorted(late)[len(late) * 99 // 100] * 1000
 
 
-async def beside_jobs(supervisor: Supervisor, seconds: float) -> float:
-    jobs = [await supervisor.start(("cat", "/dev/zero"), owner=OWNER) for _ in range(WRITERS)]
+async def beside(supervisor: Supervisor, command: str, written: int, seconds: float) -> float:
+    """The lag beside so many jobs, each of which has `written` so much first."""
+    jobs = [await supervisor.start(command, owner=OWNER) for _ in range(WRITERS)]
     for job in jobs:
-        await job.wait_output(LIMIT)
+        await job.wait_output(written)
     figure = await lag(seconds)
     for job in jobs:
         await job.stop()
     return figure
 
 
-async def beside_nobody(seconds: float) -> float:
-    pipelines = [
-        subprocess.Popen(  # noqa: ASYNC220 -- before the clock is started
-            ("sh", "-c", "cat /dev/zero | cat > /dev/null"), start_new_session=True
-        )
-        for _ in range(WRITERS)
-    ]
-    await anyio.sleep(0.2)  # they are at full speed by then
-    figure = await lag(seconds)
-    for pipeline in pipelines:
-        os.killpg(pipeline.pid, 9)
-        pipeline.wait()
-    return figure
-
-
 async def measure_lag(supervisor: Supervisor, rounds: int, table: Table) -> None:
     figures: dict[str, list[float]] = {"jobs": [], "cats": [], "nothing": []}
     sides: dict[str, Callable[[], Awaitable[float]]] = {
-        "jobs": lambda: beside_jobs(supervisor, 2.0),
-        "cats": lambda: beside_nobody(2.0),
+        "jobs": lambda: beside(supervisor, "exec cat /dev/zero", LIMIT, 2.0),
+        # Jobs of ours, too, so that they end with this program however it ends; nobody reads what they write.
+        "cats": lambda: beside(supervisor, "echo; cat /dev/zero | cat > /dev/null", 0, 2.0),
         "nothing": lambda: lag(1.0),
     }
     for _ in range(rounds):

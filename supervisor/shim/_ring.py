@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 TEMPORARY_SUFFIX: Final = ".new"
 """Ends the name of a file that has not appeared yet; a writer that was killed may leave one behind."""
 
+# What ends at a multiple of it in the file is written fastest: what was written at once a file system keeps in memory
+# as one piece of many pages, and looks through all of a piece for each write into it.
+_ALIGNMENT: Final = 128 * 1024
+
 # A total that nobody has asked for is published after so many bytes, or a reader would be told old news for ever by a
 # writer that is never idle.
 _UNTOLD_BYTES: Final = 1024 * 1024
@@ -95,6 +99,11 @@ class RingWriter:
     def fault(self) -> tuple[int, int] | None:
         """The offset from which on nothing was kept since the disk failed, and the errno."""
         return self._header.fault
+
+    @property
+    def best_size(self) -> int:
+        """How many bytes are best appended next, at once: 128 KiB, or what is left to a multiple of it in the file."""
+        return _ALIGNMENT - (self._data_at + self._header.total % self._capacity) % _ALIGNMENT
 
     def append(self, data: memoryview, stream: int = STDOUT) -> None:
         """Count `data`, and keep what the limit and the disk allow; readers see it once it is published."""
@@ -157,22 +166,22 @@ class RingWriter:
 
     def _keep(self, data: memoryview, stream: int) -> None:
         """Write `data` at the total, which moves with it; less where the disk fails."""
-        header = self._header
+        header, capacity = self._header, self._capacity
         if not data or not self._is_there():
             return
         try:
             descriptor = self._opened
             self._look_for_cut(descriptor)
-            now, spans = self._now(), self._spans
-            if not spans.start <= now < spans.end:
-                _write_all(self._opened, *spans.begin(now, header.total, header.base))
+            if not self._spans.start <= (now := self._now()) < self._spans.end:
+                _write_all(descriptor, *self._spans.begin(now, header.total, header.base))
             if header.split and stream != self._stream:
                 self._note_switch(stream)
             while data:
-                piece = data[: self._segment]
-                self._make_room(len(piece))
-                at = header.total % self._capacity
-                written = os.pwrite(descriptor, piece[: self._capacity - at], self._data_at + at)
+                at = header.total % capacity
+                piece = data[: min(self._segment, capacity - at)]
+                if header.total + len(piece) - capacity > header.base:
+                    self._give_up_a_segment()
+                written = os.pwrite(descriptor, piece, self._data_at + at)
                 header.total += _more_than_nothing(written)
                 if (end := self._data_at + at + written) > self._size:
                     self._size = end
@@ -180,12 +189,10 @@ class RingWriter:
         except OSError as error:
             self._fail(error)
 
-    def _make_room(self, size: int) -> None:
-        """Give up what the next `size` bytes (a segment at most) overwrite; raises OSError, then it must not be."""
-        header = self._header
-        if header.total + size - self._capacity > header.base:
-            header.base = header.total - header.limit
-            self._put_header()
+    def _give_up_a_segment(self) -> None:
+        """Of what can be read the oldest, which will be overwritten; raises OSError, then it must not be."""
+        self._header.base = self._header.total - self._header.limit
+        self._put_header()
 
     def _look_for_cut(self, descriptor: int) -> None:
         """Give up all that there is where the file is shorter than it was; raises OSError."""

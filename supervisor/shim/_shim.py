@@ -47,7 +47,7 @@ _DYING_MILLISECONDS = 100
 _FORSAKEN_MILLISECONDS = 5_000
 
 # What one read takes at most; a pipe holds 64 KiB.
-_BUFFER_BYTES = 64 * 1024
+_BUFFER_BYTES = 128 * 1024
 
 # Both are made by the zygote, once: a shim shares them as long as its job writes nothing.
 _BUFFER = memoryview(bytearray(_BUFFER_BYTES))

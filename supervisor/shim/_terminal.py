@@ -111,7 +111,7 @@ class TerminalDrain(Drain):
 
     def _take(self, most: int, reads: int) -> bool:
         taken = 0
-        while taken < most and reads > 0 and self.open and (count := self._read(self._terminal.descriptor, 0)) > 0:
+        while taken < most and reads > 0 and self.open and (count := self._read(self._terminal.descriptor)) > 0:
             taken += count
             reads -= 1
         if taken:

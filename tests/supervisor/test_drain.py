@@ -5,16 +5,22 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator
+from io import FileIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 import pytest
 from supervising import nothing_left
 
 from lastword.supervisor.output import SpoolState, read_ring
-from lastword.supervisor.shim import _drain
+from lastword.supervisor.shim import _drain, _ring
 from lastword.supervisor.shim._drain import Drain, close_all, open_pipes
+from lastword.supervisor.shim._header import HEADER_BYTES
 from lastword.supervisor.shim._ring import RingWriter
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 
 class Watched:
@@ -36,12 +42,12 @@ class Watched:
 class Ground:
     """Pipes, what drains them, and where it goes."""
 
-    def __init__(self, path: Path, *, split: bool) -> None:
+    def __init__(self, path: Path, *, split: bool, buffer: int = 4_096) -> None:
         self.path = path
         self.ring = RingWriter(str(path), 1 << 22, split=split)
         self.reading, self.writing = open_pipes(split=split)
         self.watched = Watched()
-        self.drain = Drain(self.reading, self.ring, self.watched, memoryview(bytearray(4_096)), lambda: None)
+        self.drain = Drain(self.reading, self.ring, self.watched, memoryview(bytearray(buffer)), lambda: None)
 
     def write(self, stream: int, data: bytes) -> None:
         assert os.write(self.writing[stream], data) == len(data)
@@ -49,17 +55,20 @@ class Ground:
     def said(self, stream: int | None) -> bytes:
         return read_ring(self.path, SpoolState(), 0, 1 << 22, terminal=False, stream=stream).data
 
+    def close(self) -> None:
+        close_all(self.writing)
+        self.drain.close()
+        self.drain.close()
+        self.ring.close()
+        assert self.watched.those == []
+
 
 @pytest.fixture(params=[False, True], ids=["one", "two"])
 def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ground]:
     with nothing_left():
         made = Ground(tmp_path / "ring", split=request.param)
         yield made
-        close_all(made.writing)
-        made.drain.close()
-        made.drain.close()
-        made.ring.close()
-        assert made.watched.those == []
+        made.close()
 
 
 @pytest.mark.parametrize("take", [Drain.take, Drain.take_waiting])
@@ -92,29 +101,93 @@ def test_each_end_is_seen_by_itself(ground: Ground) -> None:
 
 
 @pytest.mark.parametrize("take", [Drain.take, Drain.take_waiting])
-def test_a_writer_that_goes_on_for_ever_does_not_hold_it(ground: Ground, take: Callable[[Drain], bool]) -> None:
-    """It comes back after a while, with what was there; and all that it has taken can be read."""
+@pytest.mark.parametrize("size", [1, 4_096])
+@pytest.mark.parametrize("split", [False, True], ids=["one", "two"])
+def test_a_writer_that_goes_on_for_ever_does_not_hold_it(
+    take: Callable[[Drain], bool], size: int, split: bool, tmp_path: Path
+) -> None:
+    """It comes back after a while, however little comes each time, with what was there; all of it can be read."""
     reads = 0
 
-    class Endless:
+    class Endless(FileIO):
         """Each read finds as much as the one before."""
 
-        def __getattr__(self, name: str) -> object:
-            return getattr(os, name)
-
-        def readv(self, pipe: int, buffers: list[memoryview]) -> int:
+        def readinto(self, buffer: WriteableBuffer, /) -> int | None:
             nonlocal reads
             reads += 1
             assert reads < 1_000
-            count = os.readv(pipe, buffers)
-            ground.write(ground.reading.index(pipe), bytes(count))
+            count = super().readinto(buffer)
+            made.write(made.reading.index(self.fileno()), bytes(count or 0))
             return count
 
-    for end in set(ground.writing):
-        os.write(end, b"x" * 4_096)
-    with patch.object(_drain, "os", Endless()):
-        assert take(ground.drain)
-    assert len(ground.said(None)) == ground.ring.total >= 4_096
+    with nothing_left(), patch.object(_drain, "FileIO", Endless):
+        made = Ground(tmp_path / "ring", split=split)
+        for end in set(made.writing):
+            os.write(end, b"x" * size)
+        assert take(made.drain)
+        assert len(made.said(None)) == made.ring.total >= size
+        made.close()
+
+
+class Writes:
+    """What the ring writes: offsets in the file, and sizes."""
+
+    def __init__(self) -> None:
+        self.those: list[tuple[int, int]] = []
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(os, name)
+
+    def pwrite(self, descriptor: int, data: memoryview, offset: int) -> int:
+        if offset >= HEADER_BYTES:
+            self.those.append((offset, len(data)))
+        return os.pwrite(descriptor, data, offset)
+
+
+def test_small_pieces_are_kept_as_large_ones(tmp_path: Path) -> None:
+    """Whatever sizes a program writes, the file is written from boundary to boundary; and nothing waits for more."""
+    data = bytes(each % 251 for each in range(500_000))
+    pieces = [data[at : at + 5_000] for at in range(0, len(data), 5_000)]
+    writes = Writes()
+
+    class Fed(FileIO):
+        """Before each read somebody writes one more piece, if there is one."""
+
+        def readinto(self, buffer: WriteableBuffer, /) -> int | None:
+            if pieces:
+                made.write(0, pieces.pop(0))
+            return super().readinto(buffer)
+
+    with nothing_left(), patch.object(_drain, "FileIO", Fed), patch.object(_ring, "os", writes):
+        made = Ground(tmp_path / "ring", split=False, buffer=1 << 20)
+        assert made.drain.take()
+        ends = [offset + size for offset, size in writes.those]
+        assert ends == [*range(128 * 1024, HEADER_BYTES + len(data), 128 * 1024), HEADER_BYTES + len(data)]
+        assert made.said(None) == data
+        made.close()
+
+
+@pytest.mark.parametrize("last", [b"", OSError(errno.EIO, "gone")], ids=["end", "error"])
+def test_what_was_gathered_before_the_end_is_kept(last: bytes | OSError, tmp_path: Path) -> None:
+    """Also where the next read fails, which is an end as well."""
+    told: list[bytes | OSError] = [b"the last", b" words", last]
+
+    class Ending(FileIO):
+        """Reads what is told."""
+
+        def readinto(self, buffer: WriteableBuffer, /) -> int | None:
+            if isinstance(said := told.pop(0), OSError):
+                raise said
+            with memoryview(buffer) as room:
+                room[: len(said)] = said
+            return len(said)
+
+    with nothing_left(), patch.object(_drain, "FileIO", Ending):
+        ground = Ground(tmp_path / "ring", split=False)
+        assert ground.drain.take()
+        assert not ground.drain.open
+        assert ground.said(None) == b"the last words"
+        ground.close()
 
 
 def test_pipes_that_cannot_be_had_leave_nothing() -> None:
