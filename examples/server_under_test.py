@@ -2,17 +2,18 @@
 
     pytest examples/server_under_test.py
 
-The fixture is one of anyio's pytest plugin, which is there where anyio is: it runs on asyncio and on trio (if that is
-installed), and enters and leaves a fixture in one task, as a runtime must be.  pytest-asyncio does not.
+`job_runtime` is a fixture of lastword's plugin, on top of anyio's, which is there where anyio is: each test runs on
+asyncio and on trio (if that is installed).  What a test forgets is stopped at its end; what its processes said is shown
+with a test that fails.
 """
 
 import sys
-from collections.abc import AsyncIterator
 
 import anyio
-import pytest
 
 import lastword
+
+pytest_plugins = ["lastword.adapters.pytest"]  # in a project: in its conftest.py
 
 SERVER = """
 import sys
@@ -20,12 +21,6 @@ print("ready", flush=True)
 for line in sys.stdin:
     print("you said", line.strip(), flush=True)
 """
-
-
-@pytest.fixture
-async def runtime() -> AsyncIterator[lastword.Runtime]:
-    async with lastword.open_runtime() as runtime:  # whatever a test forgets is stopped at its end
-        yield runtime
 
 
 async def wait_for(process: lastword.Process, words: bytes, cursor: int = 0) -> int:
@@ -38,9 +33,8 @@ async def wait_for(process: lastword.Process, words: bytes, cursor: int = 0) -> 
     raise AssertionError(f"it ended and never said {words!r}: {process.outcome}")
 
 
-@pytest.mark.anyio
-async def test_it_answers_and_leaves_nothing_behind(runtime: lastword.Runtime) -> None:
-    server = await runtime.start([sys.executable, "-c", SERVER], stdin="pipe")
+async def test_it_answers_and_leaves_nothing_behind(job_runtime: lastword.Runtime) -> None:
+    server = await job_runtime.start([sys.executable, "-c", SERVER], stdin="pipe")
     with anyio.fail_after(60):
         cursor = await wait_for(server, b"ready\n")
         await server.send_input(b"hello\n")
@@ -51,9 +45,8 @@ async def test_it_answers_and_leaves_nothing_behind(runtime: lastword.Runtime) -
     assert outcome.proven  # by the kernel: nothing that descends from it is alive
 
 
-@pytest.mark.anyio
-async def test_it_ends_with_its_input(runtime: lastword.Runtime) -> None:
-    server = await runtime.start([sys.executable, "-c", SERVER], stdin="pipe")
+async def test_it_ends_with_its_input(job_runtime: lastword.Runtime) -> None:
+    server = await job_runtime.start([sys.executable, "-c", SERVER], stdin="pipe")
     with anyio.fail_after(60):
         await server.close_input()
         outcome = await server.wait()
