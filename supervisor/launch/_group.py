@@ -18,6 +18,7 @@ from typing import Final, final
 from .._errors import ErrorCode, SupervisorError
 from .._limits import Containment, ResourceLimits
 from ..shim._drain import close_all, open_pipes
+from ..shim._ring import BEST_BYTES
 from ._burials import Burials
 from ._failure import keeper_failure, launch_failure
 from ._group_child import GroupChild
@@ -39,8 +40,8 @@ class GroupLauncher:
     def __init__(self, site: LaunchSite) -> None:
         self._reactor = site.reactor
         self._timers = site.timers
-        # As much as a pipe holds.  Every keeper reads into it, since each copies before its callback returns.
-        self._buffer = memoryview(bytearray(64 * 1024))
+        # Every keeper reads into it, since each has kept what it read before its callback returns.
+        self._buffer = memoryview(bytearray(BEST_BYTES))
         self._burials = Burials(site.reactor)
 
     @property

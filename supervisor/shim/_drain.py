@@ -74,8 +74,9 @@ class Drain:
         self._buffer = buffer
         try:
             for stream, pipe in enumerate(pipes):
+                read = FileIO(pipe, closefd=False).readinto
                 descriptors.add(pipe, on_readable)
-                self._pipes[pipe] = FileIO(pipe, closefd=False).readinto, stream
+                self._pipes[pipe] = read, stream
         except BaseException:
             for pipe in self._pipes:
                 descriptors.remove(pipe)
@@ -88,14 +89,9 @@ class Drain:
 
     def take(self) -> bool:
         """Read what is there, within reason; whether there was anything."""
-        if len(self._pipes) == 1:
-            (pipe,) = self._pipes
-            taken = self._read(pipe, _READS, _BYTES)
-        else:
-            taken = self._take_in_turn()
-        if taken:
-            self._ring.publish()
-        return taken > 0
+        pipes = tuple(self._pipes)
+        taken = self._read(pipes[0], _READS, _BYTES) if len(pipes) == 1 else self._take_in_turn()
+        return self._publish(taken > 0)
 
     def _take_in_turn(self) -> int:
         taken, reads, more = 0, _READS, True
@@ -119,6 +115,9 @@ class Drain:
         for pipe in tuple(self._pipes):
             # Most often this is the end of file, and nothing has to be waited for.
             taken = self._read(pipe) > 0 or taken
+        return self._publish(taken)
+
+    def _publish(self, taken: bool) -> bool:
         if taken:
             self._ring.publish()
         return taken
@@ -144,25 +143,26 @@ class Drain:
         self._close(pipe)
 
     def _read(self, pipe: int, reads: int = 1, most: int = 1) -> int:
-        """Read so often at most, or until so much is kept, or nothing is there now; how much is kept."""
+        """Read until nothing is there, or so often, or until so much went into the ring; how much did."""
         read, stream = self._pipes[pipe]
         ring, buffer = self._ring, self._buffer
-        kept, filled, room = 0, 0, min(len(buffer), ring.best_size)
-        count: int | None = None  # None: nothing was there; 0: it was the end
-        while reads > 0 and kept < most and count != 0:
-            reads -= 1
+        taken, filled, room = 0, 0, min(len(buffer), ring.best_size)
+        while True:
             try:
-                count = read(buffer[filled:room])
+                count = read(buffer[filled:room])  # None: nothing is there
             except OSError:
-                count = 0
+                count = 0  # no less an end
+            reads -= 1
             filled += count or 0
-            if count and filled < room and reads:
+            if count and filled < room and reads > 0:
                 continue
             if not filled:
                 break
             ring.append(buffer[:filled], stream)  # which drops it once it is sealed
-            kept += filled
+            taken += filled
+            if count == 0 or reads <= 0 or taken >= most:
+                break
             filled, room = 0, min(len(buffer), ring.best_size)
         if count == 0:
             self._end(pipe)
-        return kept
+        return taken

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 TEMPORARY_SUFFIX: Final = ".new"
 """Ends the name of a file that has not appeared yet; a writer that was killed may leave one behind."""
 
-# What ends at a multiple of it in the file is written fastest: what was written at once a file system keeps in memory
-# as one piece of many pages, and looks through all of a piece for each write into it.
-_ALIGNMENT: Final = 128 * 1024
+BEST_BYTES: Final = 128 * 1024
+"""What ends at a multiple of it in the file is written fastest: what was written at once a file system keeps in memory
+as one piece of many pages, and looks through all of a piece for each write into it."""
 
 # A total that nobody has asked for is published after so many bytes, or a reader would be told old news for ever by a
 # writer that is never idle.
@@ -102,8 +102,10 @@ class RingWriter:
 
     @property
     def best_size(self) -> int:
-        """How many bytes are best appended next, at once: 128 KiB, or what is left to a multiple of it in the file."""
-        return _ALIGNMENT - (self._data_at + self._header.total % self._capacity) % _ALIGNMENT
+        """How many bytes are best appended next, at once: `BEST_BYTES`, or what a multiple of it in the file leaves."""
+        if self._header.sealed or self._closed:  # what is dropped has no place; the last one's might be a byte away
+            return BEST_BYTES
+        return BEST_BYTES - (self._data_at + self._header.total % self._capacity) % BEST_BYTES
 
     def append(self, data: memoryview, stream: int = STDOUT) -> None:
         """Count `data`, and keep what the limit and the disk allow; readers see it once it is published."""

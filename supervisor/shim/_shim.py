@@ -27,7 +27,7 @@ from ._exec import Failure, SpawnError, Spec, spawn
 from ._facts import Facts
 from ._keeper import Keeper
 from ._loop import Loop
-from ._ring import RingWriter
+from ._ring import BEST_BYTES, RingWriter
 from ._terminal import Terminal, drain_of
 from ._tree import SubreaperTree
 
@@ -46,11 +46,8 @@ _DYING_MILLISECONDS = 100
 # The same where the zygote, which would see to the rest, is dead.
 _FORSAKEN_MILLISECONDS = 5_000
 
-# What one read takes at most; a pipe holds 64 KiB.
-_BUFFER_BYTES = 128 * 1024
-
 # Both are made by the zygote, once: a shim shares them as long as its job writes nothing.
-_BUFFER = memoryview(bytearray(_BUFFER_BYTES))
+_BUFFER = memoryview(bytearray(BEST_BYTES))
 _prctl = ctypes.CDLL(None, use_errno=True).prctl
 
 

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 # include/uapi/asm-generic/ioctls.h; Python has no name for it.  Some processors number it otherwise, and answer ENOTTY.
 _TIOCSIG = 0x40045436
 
-# How often it is read before others get their turn; a read brings 4 KiB at most.
-_READS = 32
-
 # More than can wait in the system (some 20 KiB).
 _MOST_WAITING = 128 * 1024
 
@@ -87,15 +84,12 @@ class TerminalDrain(Drain):
         self._held: int | None = None
         self._over = False
 
-    def take(self) -> bool:
-        """Read what is there, within reason; whether there was anything."""
-        return self._take(_READS * len(self._buffer), _READS)
-
     def take_waiting(self) -> bool:
         """The leader has ended: read what is there now, and no more; whether there was anything."""
         self._over = True
         self._let_go()
-        return self._take(_MOST_WAITING, _MOST_WAITING)
+        taken = self.open and self._read(self._terminal.descriptor, _MOST_WAITING, _MOST_WAITING) > 0
+        return self._publish(taken)
 
     def close(self) -> None:
         """Let go of it.  Idempotent."""
@@ -108,15 +102,6 @@ class TerminalDrain(Drain):
         self._terminal.open = False
         self._let_go()
         super().close_in_fork()
-
-    def _take(self, most: int, reads: int) -> bool:
-        taken = 0
-        while taken < most and reads > 0 and self.open and (count := self._read(self._terminal.descriptor)) > 0:
-            taken += count
-            reads -= 1
-        if taken:
-            self._ring.publish()
-        return taken > 0
 
     def _end(self, pipe: int) -> None:
         """Nobody has the other side open."""

@@ -17,7 +17,7 @@ from lastword.supervisor.output import SpoolState, read_ring
 from lastword.supervisor.shim import _drain, _ring
 from lastword.supervisor.shim._drain import Drain, close_all, open_pipes
 from lastword.supervisor.shim._header import HEADER_BYTES
-from lastword.supervisor.shim._ring import RingWriter
+from lastword.supervisor.shim._ring import BEST_BYTES, RingWriter
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -167,6 +167,31 @@ def test_small_pieces_are_kept_as_large_ones(tmp_path: Path) -> None:
         made.close()
 
 
+def test_what_is_dropped_is_read_as_fast(tmp_path: Path) -> None:
+    """Wherever in the file the last byte was kept: one before a boundary, a read of one byte would be the next."""
+    reads = 0
+
+    class Counted(FileIO):
+        """Counts its reads."""
+
+        def readinto(self, buffer: WriteableBuffer, /) -> int | None:
+            nonlocal reads
+            reads += 1
+            return super().readinto(buffer)
+
+    with nothing_left(), patch.object(_drain, "FileIO", Counted):
+        made = Ground(tmp_path / "ring", split=False, buffer=BEST_BYTES)
+        kept = BEST_BYTES - HEADER_BYTES - 1
+        made.ring.append(memoryview(bytes(kept)))
+        assert made.ring.best_size == 1
+        made.ring.seal(proven=False)
+        made.write(0, bytes(60_000))
+        assert made.drain.take()
+        assert (made.ring.total, reads) == (kept, 3)  # all of it; nothing; and nothing more has come meanwhile
+        made.close()
+        assert made.ring.best_size == BEST_BYTES
+
+
 @pytest.mark.parametrize("last", [b"", OSError(errno.EIO, "gone")], ids=["end", "error"])
 def test_what_was_gathered_before_the_end_is_kept(last: bytes | OSError, tmp_path: Path) -> None:
     """Also where the next read fails, which is an end as well."""
@@ -191,7 +216,7 @@ def test_what_was_gathered_before_the_end_is_kept(last: bytes | OSError, tmp_pat
 
 
 def test_pipes_that_cannot_be_had_leave_nothing() -> None:
-    """Neither where the second one cannot be made, nor where it cannot be watched."""
+    """Neither where the second one cannot be made, nor where it cannot be watched, nor read."""
     with nothing_left():
         left = [os.pipe()]
 
@@ -208,4 +233,16 @@ def test_pipes_that_cannot_be_had_leave_nothing() -> None:
         with pytest.raises(OSError, match="no more watches"):
             Drain(reading, RingWriter("/nowhere", 1), watched, memoryview(bytearray(1)), lambda: None)
         assert watched.those == []  # the pipes are still whoever's they were
+        watched = Watched()
+        made = [FileIO(reading[0], closefd=False)]
+
+        def no_second(_pipe: int, *, closefd: bool) -> FileIO:
+            if not made:
+                raise OSError(errno.ENOMEM, "no more readers")
+            assert not closefd
+            return made.pop()
+
+        with patch.object(_drain, "FileIO", no_second), pytest.raises(OSError, match="no more readers"):
+            Drain(reading, RingWriter("/nowhere", 1), watched, memoryview(bytearray(1)), lambda: None)
+        assert watched.those == []
         close_all((*reading, *writing))
