@@ -7,7 +7,7 @@ from pathlib import Path
 
 import anyio
 
-from ..serve import Client, ConnectionLostError
+from ..serve import Client, ConnectionLostError, SilentServerError
 from ._events import EventPrinter, is_public
 from ._following import LOOK_SECONDS, connected
 from ._look import look
@@ -28,6 +28,8 @@ async def _listen(client: Client, after: int, printer: EventPrinter) -> None:
         async for info in client.events(after, follow=True):
             if info.event is not None:
                 printer.show(info.seq, json.dumps(info.event).encode())
+    except SilentServerError:
+        raise
     except ConnectionLostError:
         return  # it has ended, and nothing more comes
 

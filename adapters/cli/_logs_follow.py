@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 
 from ...supervisor import ProcessView
-from ..serve import Client, ConnectionLostError
+from ..serve import Client, ConnectionLostError, SilentServerError
 from ._following import LOOK_SECONDS, connected
 from ._holder import END_SECONDS
 from ._logs import READ_BYTES, Printer
@@ -44,7 +44,8 @@ async def _look_again_and_again(
     state: Path, process: ProcessView, cursor: int, printer: Printer, lost: ConnectionLostError | None
 ) -> None:
     """`lost`: its server has ended, or is about to, and the job with it; or it is stuck, and that is raised."""
-    deadline = math.inf if lost is None else anyio.current_time() + END_SECONDS
+    patience = math.inf if lost is None else 0.0 if isinstance(lost, SilentServerError) else END_SECONDS
+    deadline = anyio.current_time() + patience
     while True:
         # Before the output is read: what was written until the end is there, then.
         view = look(state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -31,23 +32,33 @@ def ask(state: Path, question: Callable[[Client], Awaitable[T]]) -> T:
     return anyio.run(partial(_ask, state, question))
 
 
-def ask_server(state: Path, question: Callable[[Client], Awaitable[T]]) -> T:
-    """As `ask`; `CommandFailedError` where somebody holds the directory who does not serve it."""
+def ask_server(state: Path, question: Callable[[Client], Awaitable[T]], seconds: float = math.inf) -> T:
+    """As `ask`; `CommandFailedError` where somebody holds the directory who does not serve it.
+
+    `TimeoutError` after so many `seconds`, whatever it is that takes them.
+    """
+    import anyio
+
+    return anyio.run(partial(_ask_server, state, question, seconds))
+
+
+async def _ask_server(state: Path, question: Callable[[Client], Awaitable[T]], seconds: float) -> T:
     import anyio
 
     from ..serve import NotServedError
     from ._look import look
 
-    for left in (True, False):
-        try:
-            return ask(state, question)
-        except NotServedError:
-            view = look(state)
-            if view is None or not view.held:
-                raise
-            if left:
-                anyio.run(_take_turn, state)
-    raise CommandFailedError(IN_USE)
+    with anyio.fail_after(seconds):
+        for left in (True, False):
+            try:
+                return await _ask(state, question)
+            except NotServedError:
+                view = look(state)
+                if view is None or not view.held:
+                    raise
+                if left:
+                    await _take_turn(state)
+        raise CommandFailedError(IN_USE)
 
 
 async def _take_turn(state: Path) -> None:
@@ -59,13 +70,15 @@ async def _take_turn(state: Path) -> None:
         await turn.take()
 
 
-def ask_about(jobs: Sequence[JobInfo], state: Path, question: Callable[[Client], Awaitable[T]]) -> T:
+def ask_about(
+    jobs: Sequence[JobInfo], state: Path, question: Callable[[Client], Awaitable[T]], seconds: float = math.inf
+) -> T:
     """As `ask_server`, about those jobs; `CommandFailedError` where one of them has lost its server."""
     from ..serve import NotServedError
     from ._look import find_jobs, look
 
     try:
-        return ask_server(state, question)
+        return ask_server(state, question, seconds)
     except NotServedError:
         if any(job.state == UNSETTLED for job in find_jobs([job.handle for job in jobs], look(state))):
             raise CommandFailedError(

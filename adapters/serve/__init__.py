@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ._errors import RequestError as RequestError
     from ._errors import ServeError as ServeError
     from ._errors import ServeStartError as ServeStartError
+    from ._errors import SilentServerError as SilentServerError
     from ._keys import key_bytes as key_bytes
     from ._limits import SERVE_LIMITS as SERVE_LIMITS
     from ._replies import AcknowledgeReply as AcknowledgeReply
@@ -58,6 +59,7 @@ _HOMES = {
         "RequestError",
         "ServeError",
         "ServeStartError",
+        "SilentServerError",
     ),
     "_keys": ("key_bytes",),
     "_limits": ("SERVE_LIMITS",),
@@ -91,6 +93,7 @@ __all__ = [
     "Resources",
     "ServeError",
     "ServeStartError",
+    "SilentServerError",
     "Size",
     "StatusReply",
     "StopReply",

@@ -27,7 +27,7 @@ from anyio.lowlevel import checkpoint
 
 from ._address import connect_socket
 from ._bounds import MAX_IN_FLIGHT, VERSION
-from ._errors import ConnectionLostError, NotServedError, RequestError
+from ._errors import ConnectionLostError, NotServedError, RequestError, SilentServerError
 from ._lines import Lines, LineTooLongError
 from ._replies import Fault, Reply, Welcome
 from ._requests import Cancel, Hello, Ping, Request
@@ -45,6 +45,7 @@ _AT_ONCE = MAX_IN_FLIGHT * 3 // 4
 
 _CLOSED = "the server has closed it"
 _SILENT = "the server does not answer"
+_DEAF = "the server does not read"
 _TOO_LONG = "its answer is longer than a line"
 
 
@@ -79,7 +80,7 @@ class Calls:
             finally:
                 self._waiting.pop(request_id, None)
         if answer is None:
-            raise ConnectionLostError(self._lost or _CLOSED)
+            raise _left(self._lost or _CLOSED)
         if answer.fault is not None:
             raise _raised(answer.fault)
         try:
@@ -151,7 +152,7 @@ class Calls:
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                 self._lose(_CLOSED)
         if patience.cancelled_caught:
-            self._lose("the server does not read")
+            self._lose(_DEAF)
 
     async def _give_up(self, request_id: int) -> None:
         """Have the server not wait for nobody.  Its answers, to that call and to this, are dropped."""
@@ -165,7 +166,7 @@ class Calls:
 
     def _check(self) -> None:
         if self._lost is not None:
-            raise ConnectionLostError(self._lost)
+            raise _left(self._lost)
 
 
 class _Call:
@@ -234,7 +235,7 @@ async def open_calls(directory: Path) -> Calls:
         with anyio.CancelScope(shield=True):
             await lines.aclose()
         if isinstance(error, TimeoutError):
-            raise ConnectionLostError(_SILENT) from None
+            raise _left(_SILENT) from None
         raise
 
 
@@ -257,6 +258,10 @@ async def _greet(lines: Lines) -> UUID:
         return cast("Welcome", answer.reply(hello)).session_id
     except WireError as error:
         raise ConnectionLostError(error.fault.message) from None
+
+
+def _left(why: str) -> ConnectionLostError:
+    return (SilentServerError if why in {_SILENT, _DEAF} else ConnectionLostError)(why)
 
 
 def _encoded(request_id: int, request: Request) -> bytes:

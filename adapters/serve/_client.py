@@ -68,9 +68,10 @@ class Client:
     """A connection to a server.  `connect` and `connect_or_start` make one; there is no other way.
 
     Every call raises `RequestError` where the server has refused it or could not do it, and `ConnectionLostError`
-    where nobody knows: it has gone, or is stuck, and has not answered for twenty seconds whether it is there.  All
-    calls are checkpoints and may be made at the same time.  A process is named by its handle, a prefix that only one
-    handle has, or its name.  Cancelled: the server is told, and does not go on waiting; what it has begun it finishes.
+    where nobody knows: it has gone, or (`SilentServerError`) is stuck, and has not answered for twenty seconds whether
+    it is there.  All calls are checkpoints and may be made at the same time.  A process is named by its handle, a
+    prefix that only one handle has, or its name.  Cancelled: the server is told, and does not go on waiting; what it
+    has begun it finishes.
     """
 
     def __init__(self, calls: Calls) -> None:
@@ -186,7 +187,7 @@ class Client:
         return Follower(self, process, cursor, streams)
 
     async def wait(self, processes: Sequence[str], *, any: bool = False, timeout: float | None = None) -> WaitReply:  # noqa: A002 -- the option's name
-        """Return when all of the processes have ended, or one (`any`), or after `timeout` seconds."""
+        """Return when all of the processes have ended, or one (`any`), or after `timeout` seconds of the server's."""
         return await self._calls.ask(Wait(processes=tuple(processes), any=any, timeout=timeout), WaitReply)
 
     async def stop(self, process: str, mode: Mode = "terminate", *, grace: float | None = None) -> StopReply:

@@ -51,6 +51,10 @@ class ConnectionLostError(ServeError):
         return f"the connection to the server is lost ({self.why}); connect again, and look before you ask again"
 
 
+class SilentServerError(ConnectionLostError):
+    """The server is there, and neither answers nor reads: it is stopped, or stuck.  It was left, not waited for."""
+
+
 class ServeStartError(ServeError):
     """A server was to be started and was not; `code` is as in a reply, "directory_in_use" among them.
 
