@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import final
 
+from anyio.abc import ObjectSendStream
 from mcp.shared.message import SessionMessage
 from mcp_types import CONNECTION_CLOSED, JSONRPCError
 
@@ -34,7 +34,7 @@ def explained(error: LastwordError) -> str:
 
 
 @final
-class Explaining:
+class Explaining(ObjectSendStream[SessionMessage]):
     """Goes before a stream to the client: who waits for an answer when the connection ends is told why, if that is
     known by then.  (The SDK says that it is closed.)"""
 
@@ -53,14 +53,3 @@ class Explaining:
     async def aclose(self) -> None:
         """Close what is behind it."""
         await self._outgoing.aclose()
-
-    async def __aenter__(self) -> Explaining:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
-        await self.aclose()

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, cast, final
 
 import anyio
 import attrs
+from anyio.abc import ObjectReceiveStream
 from mcp.shared.message import SessionMessage
 from mcp_types import CLIENT_INFO_META_KEY, INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCRequest
 
@@ -84,7 +84,7 @@ async def refuse(opening: Opening, incoming: Incoming, outgoing: Outgoing, why: 
 
 
 @final
-class Replayed:
+class Replayed(ObjectReceiveStream[SessionMessage | Exception]):
     """A stream that gives what came already, and then what comes."""
 
     def __init__(self, came: tuple[SessionMessage | Exception, ...], rest: Incoming) -> None:
@@ -98,23 +98,3 @@ class Replayed:
     async def aclose(self) -> None:
         """Close what is behind it."""
         await self._rest.aclose()
-
-    def __aiter__(self) -> Replayed:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Replayed:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
-        await self.aclose()
