@@ -36,6 +36,7 @@ from .supervisor import (
     EnvPolicy,
     ErrorCode,
     HasOwner,
+    LauncherFactory,
     Limits,
     OnOutputLimit,
     Process,
@@ -163,6 +164,7 @@ def open_runtime(
     observer: Observer | None = None,
     clock: Clock | None = None,
     rng: Random | None = None,
+    launcher: LauncherFactory | None = None,
 ) -> AbstractAsyncContextManager[Runtime, None]:
     """Run background jobs for as long as the block lasts: `async with open_runtime("folder") as runtime`.
 
@@ -175,6 +177,7 @@ def open_runtime(
     - `require`: the weakest containment that is accepted.
     - `observer`: is told what an operator may want to see.
     - `clock`, `rng`: where time and jitter come from; for tests.
+    - `launcher`: what spawns, in place of the strongest that the machine has; for tests (`lastword.adapters.testing`).
 
     Leaving the block stops every process (reason `runner_shutdown`), journals their last words and closes; it takes at
     most the grace and ten seconds, outlasts cancellation, and re-raises what the block raised as it is.  What the
@@ -199,6 +202,8 @@ def open_runtime(
     for name, value, kind in settings:
         if value is not None and not isinstance(value, kind):
             raise _refused(f"{name} must be {kind.__name__}, not {type(value).__name__}")
+    if launcher is not None and not callable(launcher):
+        raise _refused(f"launcher must make one for a supervisor, and {type(launcher).__name__} cannot be called")
     for name, port, methods in (("clock", clock, Clock), ("journal", journal, Journal)):
         if port is not None and not isinstance(port, str) and not _has_all(port, methods):
             raise _refused(f"{name} must be a {methods.__name__}, and {type(port).__name__} is none")
@@ -212,6 +217,7 @@ def open_runtime(
             observer=Observer() if observer is None else observer,
             clock=SystemClock() if clock is None else clock,
             rng=Random() if rng is None else rng,  # noqa: S311 -- spreads retries, guards nothing
+            launcher=launcher,
         )
     )
 
@@ -237,6 +243,7 @@ class _Plan:
     observer: Observer
     clock: Clock
     rng: Random
+    launcher: LauncherFactory | None
 
 
 def _choose_journal(directory: str | PathLike[str] | None, journal: Journal | str | None) -> Journal | None:
@@ -353,6 +360,7 @@ class _RuntimeManager(AbstractAsyncContextManager[Runtime, None]):
                         session_id=session.session_id,
                         limits=plan.limits,
                         require=plan.require,
+                        launcher=plan.launcher,
                         clock=plan.clock,
                         rng=plan.rng,
                     )

@@ -16,12 +16,12 @@ from uuid import UUID, uuid4
 import anyio
 import pytest
 from anyio.abc import TaskGroup
-from manual_clock import ManualClock
 from runtime_scenes import HOST, BrittleJournal, HastyClock, gone, pid_of
 from session_values import SESSION, Job
 
 import lastword
 from lastword._runtime import Observer, StartOptions
+from lastword.adapters.testing import ManualClock
 from lastword.notifier import (
     AppendResult,
     JournalFencedError,

@@ -13,9 +13,9 @@ import anyio
 import pytest
 from anyio import wait_all_tasks_blocked
 from anyio.lowlevel import checkpoint
-from manual_clock import ManualClock
 from memory_outbox import MemoryOutbox
 
+from lastword.adapters.testing import ManualClock
 from lastword.notifier import (
     Appended,
     AppendResult,

@@ -11,9 +11,9 @@ from typing import Any
 
 import anyio
 import pytest
-from manual_clock import ManualClock
 from session_values import LOOP_A, MAIN, SESSION, Job
 
+from lastword.adapters.testing import ManualClock
 from lastword.notifier import LastwordError
 from lastword.session import JournalCorruptError, Loop, Notice, Session, open_session
 from lastword.session._records import consumption_record

@@ -13,10 +13,10 @@ import anyio
 import attrs
 import pytest
 from anyio.lowlevel import checkpoint
-from manual_clock import ManualClock
 from session_ground import FaultyJournal, Ground
 from session_values import LOOP_A, MAIN, SESSION, Job
 
+from lastword.adapters.testing import ManualClock
 from lastword.notifier import (
     Appended,
     AppendResult,

@@ -15,7 +15,6 @@ from typing import Any
 
 import anyio
 import pytest
-from manual_clock import ManualClock
 from supervising import (
     HANG_SECONDS,
     OWNER,
@@ -30,6 +29,7 @@ from supervising import (
     wait_for_output,
 )
 
+from lastword.adapters.testing import ManualClock
 from lastword.notifier import ProcessCompleted, ProcessState, ProcessStopRequested, TerminalReason
 from lastword.supervisor import Containment, ErrorCode, Limits, Process, Supervisor, SupervisorError, open_supervisor
 from lastword.supervisor._record import ProcessRecord

@@ -10,8 +10,8 @@ from pathlib import Path
 import anyio
 import anyio.lowlevel
 import pytest
-from manual_clock import ManualClock
 
+from lastword.adapters.testing import ManualClock
 from lastword.supervisor._reactor import Reactor
 from lastword.supervisor._timers import Timers
 from lastword.supervisor.launch import wait_for_old_shims

@@ -12,7 +12,6 @@ from uuid import UUID
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from manual_clock import ManualClock
 from supervising import (
     OTHER,
     OWNER,
@@ -27,6 +26,7 @@ from supervising import (
     until,
 )
 
+from lastword.adapters.testing import ManualClock
 from lastword.notifier import (
     Owner,
     ProcessCompleted,

@@ -6,8 +6,8 @@ import os
 
 import anyio
 import pytest
-from manual_clock import ManualClock
 
+from lastword.adapters.testing import ManualClock
 from lastword.supervisor._reactor import Reactor
 from lastword.supervisor._timers import Timers
 

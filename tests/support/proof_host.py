@@ -19,12 +19,12 @@ import attrs
 from anyio.abc import TaskGroup
 from anyio.from_thread import BlockingPortal
 from anyio.lowlevel import checkpoint, current_token
-from manual_clock import ManualClock
 from proof_ground import SqliteGround
 from proof_model import LazyOutbox
 from session_ground import FaultyJournal
 from session_values import SESSION
 
+from lastword.adapters.testing import ManualClock
 from lastword.notifier import Courier, JournalUnavailableError
 from lastword.session import Loop, Notice, Session, Subscription, open_session
 from lastword.session.journal import Record

@@ -25,7 +25,6 @@ from uuid import UUID
 
 import anyio
 import attrs
-from manual_clock import ManualClock
 from proof_effects import (
     CALLER_FAULTS,
     Crash,
@@ -41,6 +40,7 @@ from proof_scenarios import Fate, Scenario
 from proof_witness import BrokenPromiseError, Promise, PromisedUnit, Witness, demand
 from session_values import CREATED, LOOP_B, MAIN, SESSION, Job
 
+from lastword.adapters.testing import ManualClock
 from lastword.notifier import (
     Cause,
     Courier,

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import anyio
 import pytest
-from manual_clock import ManualClock
 from serve_ground import HELLO, Talker, asked_until, served, socket_of, talking
 from supervising import alive, until
 
@@ -23,6 +22,7 @@ from lastword.adapters.serve._attachments import Attachments
 from lastword.adapters.serve._requests import Read, Request
 from lastword.adapters.serve._service import Answer, Service
 from lastword.adapters.serve._views import show_chunk
+from lastword.adapters.testing import ManualClock
 from lastword.supervisor import OutputChunk
 
 PING = {"id": 1, "op": "ping"}

@@ -14,7 +14,6 @@ from typing import Any, Literal
 import anyio
 import pytest
 from anyio.abc import Process
-from manual_clock import ManualClock
 from serve_ground import daemon_of, daemons_of, served, socket_of
 from supervising import alive, nothing_left, until
 
@@ -29,6 +28,7 @@ from lastword.adapters.serve import (
 )
 from lastword.adapters.serve._daemon import LOG_BYTES
 from lastword.adapters.serve._service import Service
+from lastword.adapters.testing import ManualClock
 from lastword.notifier import PendingDelivery, new_uuid7
 from lastword.supervisor import Supervisor
 

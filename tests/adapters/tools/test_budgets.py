@@ -6,11 +6,11 @@ from typing import Any
 
 import anyio
 import pytest
-from manual_clock import ManualClock
 from supervising import until
 from tool_ground import Agent, Result, agent
 
 import lastword
+from lastword.adapters.testing import ManualClock
 
 SLEEP = "exec sleep 300"
 
