@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 @click.command(short_help="Show what was told of the jobs.")
 @click.option("-f", "--follow", is_flag=True, help="And then those that come, while somebody holds the directory.")
 @click.option("--since", callback=moment_of, metavar="TIME", help="Not what is older: 10m, 2h, or 2026-03-14T15:09.")
-@click.option("--after", type=click.IntRange(0), default=0, metavar="SEQ", help="Only what follows that sequence.")
+@click.option(
+    "--after", type=click.IntRange(0, 2**63 - 1), default=0, metavar="SEQ", help="Only what follows that sequence."
+)
 @json_option
 @state_option
 def events(follow: bool, since: datetime | None, after: int, as_json: bool, state: Path) -> None:

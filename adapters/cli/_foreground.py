@@ -28,6 +28,7 @@ from ._errors import OURS, CommandFailedError, StdoutClosedError
 from ._input import pump_input
 from ._job import Job, Mode, Stream
 from ._job_start import start_job
+from ._logs import Chunk, disk_failed, failed_from
 from ._order import Order
 from ._outlet import Outlet
 from ._print import note
@@ -79,6 +80,7 @@ class _Foreground:
         self._error: Exception | None = None
         self._given_up: int | None = None
         self._stdout_closed = False
+        self._disk_failed = False
         self._heard: Counter[int] = Counter()
         self._progress = Progress(shown=not quiet and terminal is None)
 
@@ -170,8 +172,7 @@ class _Foreground:
             cursor, ended = chunk.next_cursor, chunk.ended
             self._progress.total = chunk.total
             if chunk.omitted is not None:
-                first, last = chunk.omitted
-                self._note(f"output came faster than it was taken: bytes {first} to {last} are not kept")
+                self._tell_missing(chunk, *chunk.omitted)
             if chunk.data:
                 self._progress.wrote(chunk.data, outlet.descriptor)
                 try:
@@ -181,6 +182,13 @@ class _Foreground:
                     if outlet.descriptor == 1:
                         await self._stop(job, "terminate")
                     return
+
+    def _tell_missing(self, chunk: Chunk, first: int, last: int) -> None:
+        if not disk_failed(chunk):
+            self._note(f"output came faster than it was taken: bytes {first} to {last} are not kept")
+        elif not self._disk_failed:
+            self._disk_failed = True
+            self._note(failed_from(first))
 
     def _note(self, text: str) -> None:
         if not self._quiet:

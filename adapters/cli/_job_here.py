@@ -64,7 +64,10 @@ class JobHere:
             chunk = await self._process.read_output(cursor, READ_BYTES, streams=stream)
             if chunk.data or chunk.gap or chunk.ended:
                 return chunk
-            await self._process.wait_output(chunk.total)
+            cursor = (
+                chunk.next_cursor
+            )  # of one stream of two: behind the other's bytes, and up to a gap, if there is one
+            await self._process.wait_output(cursor)
 
     async def send(self, data: bytes) -> bool:
         """See `Job.send`."""

@@ -38,6 +38,8 @@ class JobInfo:
     survivors: int = 0
     containment: str | None = None
     proven: bool | None = None
+    output_open: bool = False
+    output_error: bool = False
     diagnostic: str = ""
 
     @classmethod
@@ -66,6 +68,8 @@ class JobInfo:
             survivors=outcome.survivors,
             containment=outcome.containment.name.lower(),
             proven=outcome.proven,
+            output_open=outcome.output_open,
+            output_error=outcome.output_error is not None,
             diagnostic=outcome.diagnostic,
             total_bytes=outcome.total_bytes,
             **known,

@@ -41,6 +41,9 @@ class Chunk(Protocol):
     def total(self) -> int: ...
     @property
     def ended(self) -> bool: ...
+    @property
+    def output_error(self) -> object:
+        """True in a boolean context where the disk has failed, and what came then is not kept."""
 
 
 @click.command(short_help="Show what a job has written; -f: and what it writes.")
@@ -48,7 +51,7 @@ class Chunk(Protocol):
 @click.option("-f", "--follow", is_flag=True, help="And then what it writes, to its end.")
 @click.option("--tail", type=click.IntRange(0), metavar="LINES", help="Only the last lines.")
 @click.option("--since", callback=moment_of, metavar="TIME", help="Only what came since: 10m, 2h, or 2026-03-14T15:09.")
-@click.option("--cursor", type=click.IntRange(0), metavar="BYTE", help="From that byte of its output on.")
+@click.option("--cursor", type=click.IntRange(0, 2**63 - 1), metavar="BYTE", help="From that byte of its output on.")
 @click.option("--raw", is_flag=True, help="Its bytes as they are: colours, cursor movements, anything.")
 @json_option
 @state_option
@@ -119,16 +122,21 @@ class Printer:
         self._as_json = as_json
         self._write = write
         self._renderer: TextRenderer | None = None
+        self._failed = False
 
     def show(self, chunk: Chunk) -> None:
         """One more."""
         if self._as_json:
             print_json(chunk_object(chunk, raw=self._raw))
             return
-        if chunk.omitted is not None:
+        if chunk.omitted is not None and not (self._failed and disk_failed(chunk)):
+            self._failed = disk_failed(chunk)
             self.finish()
             first, last = chunk.omitted
-            note(f"{last - first} bytes before byte {last} of the output are not kept")
+            if disk_failed(chunk):
+                note(failed_from(first))
+            else:
+                note(f"{last - first} bytes before byte {last} of the output are not kept")
         if self._raw:
             self._write(chunk.data)
         else:
@@ -149,6 +157,16 @@ class Printer:
         return self._renderer
 
 
+def disk_failed(chunk: Chunk) -> bool:
+    """Whether the disk is why something is missing: then there is nothing behind it.  Told once, however much comes."""
+    return bool(chunk.output_error) and not chunk.data
+
+
+def failed_from(byte: int) -> str:
+    """What is said of it."""
+    return f"the disk has failed: what was written from byte {byte} on is not kept"
+
+
 def chunk_object(chunk: Chunk, *, raw: bool) -> dict[str, Any]:
     """The object that `--json` prints: with the bytes in base64 (`raw`), or the text of them."""
     from ...supervisor.output import view_text
@@ -160,6 +178,7 @@ def chunk_object(chunk: Chunk, *, raw: bool) -> dict[str, Any]:
         "omitted": chunk.omitted,
         "total": chunk.total,
         "ended": chunk.ended,
+        "output_error": bool(chunk.output_error),
         **content,
     }
 
@@ -193,10 +212,12 @@ def _since_start(process: ProcessView, moment: datetime, *, whole_lines: bool) -
 
 def _tail_start(process: ProcessView, lines: int) -> int:
     """Where the last `lines` lines of what is kept begin."""
-    total = process.read_output(0, 1).total
+    first = process.read_output(0, 1)
     if not lines:
-        return total
-    end, found = total, 0
+        return first.total
+    # Where the disk has failed, nothing from there on is kept.
+    kept = first.total if first.output_error is None else min(first.total, first.output_error.offset)
+    end, found = kept, 0
     while end > 0:
         begin = max(0, end - _BACK_BYTES)
         chunk = process.read_output(begin, end - begin)
@@ -204,7 +225,7 @@ def _tail_start(process: ProcessView, lines: int) -> int:
             return max(begin, chunk.start)
         data = chunk.data[: end - chunk.start]
         # The newline that ends the last line begins none.
-        at = len(data) - 1 if end == total and data.endswith(b"\n") else len(data)
+        at = len(data) - 1 if end == kept and data.endswith(b"\n") else len(data)
         while (at := data.rfind(b"\n", 0, at)) >= 0:
             found += 1
             if found == lines:

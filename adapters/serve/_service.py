@@ -302,6 +302,8 @@ async def _read(process: Process, request: requests.Read) -> Answer:
         chunk = await _chunk(process, request, min(request.max_bytes, _PEEKED_BYTES))
         if chunk.ended or chunk.gap or (chunk.data and not awaits_rest(chunk)):
             break
+        if chunk.next_cursor < chunk.total:
+            break  # nothing of one stream of two up to there; what is behind it, or is missing, the next read tells
         await process.wait_output(chunk.total)
     return read
 

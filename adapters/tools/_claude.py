@@ -3,7 +3,8 @@
 Rules
 - A shell id, a bash id and a task id are all the same handle.
 - `stdout` is both streams in the order in which they were written, so `stderr` is empty.
-- BashOutput shows what is new since the last result that showed any.
+- BashOutput shows what is new since the last result that showed any.  There is no cursor to ask again with: what a
+  result does not show, and no word in its text says so, is told by `note`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ...supervisor import Process
 from ._arguments import MAX_HANDLE_CHARACTERS, Flag, Form, Text, Whole, argument
 from ._cursors import Cursors
 from ._jobs import Jobs
-from ._result import Result
+from ._result import Result, seldom_of, unread_of
 from ._spec import ToolSpec
 from ._telling import Telling
 from ._tool import tool
@@ -137,7 +138,17 @@ def streams_of(shown: Result) -> Result:
         "status": status_of(shown),
         "exit_code": shown["exit_code"],
     }
-    return answer | {name: shown[name] for name in ("signal", "survivors", "diagnostic") if name in shown}
+    return answer | seldom_of(shown) | note_of(shown)
+
+
+def note_of(shown: Result) -> Result:
+    """What is missing before the text that is shown, and what comes after it."""
+    notes: list[str] = []
+    if shown["gap"]:
+        first, end = shown["omitted"]
+        notes.append(f"output from byte {first} to {end} is kept no more")
+    notes += unread_of(shown, "the next BashOutput goes on with them")
+    return {"note": "; ".join(notes)} if notes else {}
 
 
 def status_of(shown: Result) -> str:

@@ -18,7 +18,7 @@ from ._cursors import Cursors
 from ._jobs import Jobs
 from ._naming import session_number
 from ._native_arguments import MAX_INPUT
-from ._result import Result
+from ._result import Result, seldom_of
 from ._spec import ToolSpec
 from ._telling import Telling
 from ._tool import tool
@@ -154,7 +154,7 @@ def answer_of(shown: Result, cursor: int, seconds: float) -> Result:
         answer["exit_code"] = shown["exit_code"]
     if "omitted" in shown or shown["next_cursor"] < shown["total_bytes"]:
         answer["original_token_count"] = -(-(shown["total_bytes"] - cursor) // BYTES_PER_TOKEN)
-    return answer | {name: shown[name] for name in ("signal", "survivors", "diagnostic") if name in shown}
+    return answer | seldom_of(shown)
 
 
 _EXEC = (

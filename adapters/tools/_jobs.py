@@ -102,9 +102,10 @@ class Jobs:
                 if process.outcome is None:
                     self.listener.left(process)
 
-    async def total(self, process: Process) -> int:
-        """How much it has written by now."""
-        return (await process.read_output(0, 1)).total
+    async def total(self, process: Process, cursor: int | None = None) -> int:
+        """How much it has written by now; or `cursor`, if that is not beyond it.  Raises `SupervisorError`."""
+        total = (await process.read_output(cursor or 0, 1)).total
+        return total if cursor is None else cursor
 
     async def send(self, process: Process, field: str, text: str) -> None:
         """Write `text`, the argument of that name, to its pipe or its terminal.  Raises `BadArgumentError`."""
@@ -142,6 +143,8 @@ class Jobs:
             return telling.state(process) | output_of(head, excerpt)
         half = (limit - _MARKER_BYTES) // 2
         tail = await process.read_output(max(head.start, head.total - half), half)
+        if not tail.data:  # the disk has failed, and there is no end to show
+            return telling.state(process) | output_of(head, excerpt)
         last = end_as_text(tail.data, half)
         if head.gap:
             return telling.state(process) | last_of(cursor, tail, last)

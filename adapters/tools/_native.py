@@ -15,7 +15,7 @@ from ._native_arguments import (
     OutputArguments,
     StopArguments,
 )
-from ._result import Result, about, refusal, state_of
+from ._result import Result, about, refusal, state_of, unread_of
 from ._spec import ToolSpec
 from ._telling import Telling
 from ._tool import tool
@@ -62,7 +62,8 @@ class Native:
         """Give a process input, or its terminal a size, and show what it answers."""
         check_input(asked)
         process = self._jobs.find(asked.process_id)
-        cursor = await self._jobs.total(process) if asked.cursor is None else asked.cursor
+        # Before anything is done: who is refused must not have written, or it would be written twice.
+        cursor = await self._jobs.total(process, asked.cursor)
         if asked.rows is not None and asked.cols is not None:
             await process.resize(asked.rows, asked.cols)
         if asked.data is not None:
@@ -155,9 +156,7 @@ def note_of(shown: Result) -> Result:
         first, end = shown["omitted"]
         where = "is kept no more" if shown["gap"] else f"can be read: ProcessOutput with cursor {first}"
         notes.append(f"output from byte {first} to {end} is not shown, and {where}")
-    missing = shown["total_bytes"] - shown["next_cursor"]
-    if missing:
-        notes.append(f"{missing} more bytes are there: ProcessOutput with cursor {shown['next_cursor']}")
+    notes += unread_of(shown, f"ProcessOutput with cursor {shown['next_cursor']}")
     if shown["finished_at"] is None:
         notes.append(
             f"it is still running: ProcessOutput with cursor {shown['next_cursor']} and wait any waits for more, "

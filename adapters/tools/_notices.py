@@ -35,6 +35,9 @@ from .._desk import ENDED, LEFT, Desk
 from .._ending import Ending
 from ._naming import Profile, name_of
 
+# What an earlier life has left is told by the first bulletin already, if the journal takes it in this time.
+_CATCH_UP_SECONDS = 2.0
+
 
 @final
 @attrs.frozen(kw_only=True)
@@ -65,6 +68,7 @@ class Notices:
         self._loop = runtime.loop if loop is None else loop
         self._profile: Profile = profile
         self._desk = Desk(runtime, self._loop)
+        self._caught_up = False
 
     def refuse_others(self, loop: Loop, profile: Profile) -> None:
         """Raise `SupervisorError` (invalid_settings) where these are not the notices of that loop and profile."""
@@ -79,8 +83,11 @@ class Notices:
 
         Called again before an `ack` it tells the same again, and what has come since; with the cursor of an earlier
         bulletin as `since`, the latter alone (its `ack` settles both).  At most as many lines as the loop has places
-        (64), the rest follows.  Cancelled: nothing is lost.  Where the journal cannot be read now, what has been read
-        is told; raises as `Loop.receive_nowait` does, and `InvalidArgumentError` as `ack`.
+        (64), the rest follows.  The first bulletin waits, for two seconds at most, for what an earlier life of the host
+        has left and is on its way to the journal.
+
+        Cancelled: nothing is lost.  Where the journal cannot be read now, what has been read is told; raises as
+        `Loop.receive_nowait` does, and `InvalidArgumentError` as `ack`.
         """
         shown = self._desk.number_at(since or "")
         await self._catch_up()
@@ -149,6 +156,10 @@ class Notices:
 
     async def _catch_up(self) -> None:
         """Let the journal's reader, which takes its turn in order, fill the loop's window first."""
+        if not self._caught_up:  # a host may live for one turn alone, and its next one may be far
+            with anyio.move_on_after(_CATCH_UP_SECONDS):
+                await self._runtime.supervisor.outbox.wait_empty()
+            self._caught_up = True
         try:
             await self._runtime.session.loops()
         except JournalUnavailableError:

@@ -25,6 +25,9 @@ Result = dict[str, Any]
 # What the supervisor calls by another name than the tools do.
 _FIELDS = {"cwd": "workdir", "output_limit": "max_output_bytes", "pty": "tty"}
 
+# What is there only when it is so, and is told in every profile's results.
+_SELDOM = ("signal", "survivors", "output_open", "output_error", "diagnostic")
+
 # Where its advice is for whoever calls the library.
 _ADVICE = {
     ErrorCode.NOT_FOUND: "you have no process of that id; give one that a result has named",
@@ -55,6 +58,21 @@ def state_of(process: Process) -> Result:
     if process.name:
         state["name"] = process.name
     return state if outcome is None else state | _seldom(outcome)
+
+
+def seldom_of(shown: Result) -> Result:
+    """What of a result is seldom so, for those that have the rest in other words."""
+    return {name: shown[name] for name in _SELDOM if name in shown}
+
+
+def unread_of(shown: Result, tool: str) -> list[str]:
+    """In words, what there is behind a piece of output and how `tool` shows it, and what there is not."""
+    failed = None if "output_error" not in shown or shown["gap"] else int(shown["output_error"]["offset"])
+    more = (shown["total_bytes"] if failed is None else min(failed, shown["total_bytes"])) - shown["next_cursor"]
+    words = [f"{more} more bytes are there: {tool}"] if more > 0 else []
+    if failed is not None and failed < shown["total_bytes"]:
+        words.append(f"the disk has failed, and what was written from byte {failed} on is not kept")
+    return words
 
 
 def output_of(chunk: OutputChunk, excerpt: Excerpt) -> Result:

@@ -171,6 +171,8 @@ def test_any_valid_line_of_serve(words: list[tuple[str, ...]], idle: str) -> Non
         ("logs", "x", "--tail", "1", "--cursor", "1"),
         ("logs", "x", "--tail", "1", "--since", "1m"),
         ("logs", "x", "--since", "yesterday"),
+        ("logs", "x", "--cursor", str(2**63)),
+        ("events", "--after", str(2**63)),
         ("--state", "", "ps"),
     ],
 )

@@ -94,6 +94,32 @@ def test_a_full_disk_ends_the_job_and_is_told(ground: Ground) -> None:
     assert [job["state"] for job in ground.objects("ps", "-a")] == ["terminated"]
 
 
+def test_a_disk_that_keeps_no_more_output_is_told_once_and_the_exit_code_is_the_jobs(ground: Ground) -> None:
+    """Also where it goes on for long, a little at a time (case C37)."""
+    script = "seq 1 300000; for i in 1 2 3 4 5 6 7 8; do sleep 0.02; echo more; done; exit 3"
+    limited = ["/bin/sh", "-c", 'ulimit -f 2048; exec "$@"', "sh", *COMMAND]  # files of 1 MiB
+    done = subprocess.run(
+        [*limited, "run", "--name", "cut", "--", "sh", "-c", script],
+        env=ground.environment(),
+        capture_output=True,
+        timeout=HANG_SECONDS,
+        check=False,
+    )
+    whole = "".join(f"{number}\n" for number in range(1, 300_001)) + "more\n" * 8
+    kept = done.stdout.decode()
+    assert (done.returncode, whole.startswith(kept), bool(kept)) == (3, True, True)
+    note = f"lastword: the disk has failed: what was written from byte {len(kept)} on is not kept\n"
+    assert done.stderr.decode() == note
+    code, out, notes = ground.here("logs", "--raw", "cut")
+    assert (code, out.decode(), notes.decode()) == (0, kept, note)
+    (job,) = ground.objects("ps", "-a")
+    assert (job["exit_code"], job["output_error"], job["output_open"]) == (3, True, False)
+    code, out, notes = ground.here("logs", "cut", "--tail", "2")
+    assert (code, out.decode(), notes.decode()) == (0, "".join(kept.splitlines(keepends=True)[-2:]) + "\n", note)
+    last, missing = ground.objects("logs", "cut", "--tail", "1")
+    assert (last["output_error"], last["next_cursor"], missing["omitted"]) == (True, len(kept), [len(kept), len(whole)])
+
+
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_what_was_closed_is_nowhere_and_never_a_file_of_ours(ground: Ground, closed: str) -> None:
     line = f"{' '.join(COMMAND)} run -- sh -c 'cat; echo out; echo err >&2; exit 4' {closed}; echo $?"

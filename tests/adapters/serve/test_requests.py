@@ -363,6 +363,18 @@ async def test_streams_that_are_split_are_read_one_by_one(tmp_path: Path) -> Non
         assert [chunk.data async for chunk in client.follow("j", streams="stderr")] == [b"err\nmore\n"]
 
 
+async def test_a_stream_of_which_nothing_is_kept_has_an_end(tmp_path: Path) -> None:
+    """The other one has reached the limit; of what is missing behind that nobody knows whose it was."""
+    async with served(tmp_path), connect(tmp_path) as client:
+        await client.start("exec yes", split_streams=True, output_limit=65536, on_output_limit="stop", name="j")
+        chunks = [chunk async for chunk in client.follow("j", streams="stderr")]
+        assert {chunk.data for chunk in chunks} <= {b""}
+        read = await client.read("j", 0, streams="stderr", wait=True)
+        assert (read.data, read.next_cursor, read.ended) == (b"", 65536, False)
+        read = await client.read("j", read.next_cursor, streams="stderr", wait=True)
+        assert (read.data, read.omitted, read.ended) == (b"", (65536, read.total), True)
+
+
 async def test_input_of_a_process_that_takes_none_is_refused(tmp_path: Path) -> None:
     async with served(tmp_path), connect(tmp_path) as client:
         job = await client.start(SLEEP)

@@ -84,3 +84,16 @@ async def test_the_answer_can_begin_earlier(cursor: int) -> None:
         await one.call("ProcessOutput", process_id=handle, wait="any")
         result = await one.call("ProcessInput", process_id=handle, eof=True, cursor=cursor, **WAIT)
         assert result["output"] == "one\n"[cursor:]
+
+
+async def test_a_call_that_is_refused_has_written_nothing() -> None:
+    """Else the model would write it once more."""
+    async with agent() as one:
+        handle = await start(one, "exec cat", stdin=True)
+        refused = await one.call("ProcessInput", process_id=handle, data="twice\n", eof=True, cursor=1)
+        assert refused["error"] == "cursor_ahead"
+        refused = await one.call("ProcessInput", process_id=handle, data="twice\n", rows=24, cols=80)
+        assert refused["error"] == "pty_unavailable"
+        await one.call("ProcessInput", process_id=handle, data="once\n", eof=True, cursor=0)
+        ended = await one.call("ProcessOutput", process_id=handle, wait="all", until="end", timeout_ms=600_000)
+        assert (ended["output"], ended["status"]) == ("once\n", "exited")

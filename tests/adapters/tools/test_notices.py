@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 from session_ground import FaultyJournal
-from supervising import until
+from supervising import HANG_SECONDS, until
 from tool_ground import Agent, agent
 
 import lastword
@@ -380,6 +380,44 @@ async def test_unsaved_turns_are_told_again_at_the_next_opening(tmp_path: Path) 
         await bulletin.ack()
     async with agent(tmp_path / "state") as one:
         assert await lines(one) == []
+
+
+async def test_the_first_bulletin_waits_for_what_is_on_its_way_to_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host that lives for one turn alone is told in it what its last life has left."""
+    monkeypatch.setattr("lastword.adapters.tools._notices._CATCH_UP_SECONDS", HANG_SECONDS)
+    journal = FaultyJournal(SqliteJournal(tmp_path / "journal.db"))
+    async with agent(tmp_path / "state", journal=journal) as one:
+        journal.down = True
+        process = await one.runtime.start("exit 3")
+        await process.wait()
+        told: list[list[str]] = []
+
+        async def ask() -> None:
+            told.append(await lines(one))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            await anyio.wait_all_tasks_blocked()
+            assert told == []
+            journal.down = False
+        assert told == [[f"Process {process.handle} has ended: exited 3."]]
+
+
+async def test_a_first_bulletin_that_the_journal_holds_up_is_given_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lastword.adapters.tools._notices._CATCH_UP_SECONDS", 0.05)
+    journal = FaultyJournal(SqliteJournal(tmp_path / "journal.db"))
+    async with agent(tmp_path / "state", journal=journal) as one:
+        journal.down = True
+        process = await one.runtime.start("exit 3")
+        await process.wait()
+        assert await lines(one) == []
+        journal.down = False
+        await one.told_home(process.handle)
+        assert await lines(one) == [f"Process {process.handle} has ended: exited 3."]
 
 
 HOST = """
