@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import textwrap
+from pathlib import Path
 
 import pytest
 from supervising import nothing_left
+
+import lastword
 
 pytest_plugins = ["pytester"]
 
@@ -163,6 +166,27 @@ def test_a_failure_while_fixtures_are_set_up_shows_them_too(run: Runner) -> None
     assert len(re.findall(r"^sh \([\w-]{22}\): exited 2\n    no such config$", told(result), re.MULTILINE)) == 2
 
 
+def test_who_wants_no_captured_output_is_shown_none_of_it(run: Runner) -> None:
+    result = run(
+        """
+        @pytest.fixture
+        async def server(job_runtime):
+            await (await job_runtime.start("echo no such config; exit 2")).wait()
+            raise RuntimeError("the server did not start")
+
+        async def test_unready(server):
+            pass
+
+        async def test_server(job_runtime):
+            await (await job_runtime.start("echo hello")).wait()
+            raise RuntimeError("now")
+        """,
+        arguments=("--show-capture=no",),
+    )
+    result.assert_outcomes(errors=2, failed=2)
+    assert not re.search("exited|^    no such config$|^    hello$", result.stdout.str(), re.MULTILINE)
+
+
 def test_of_much_output_the_last_lines_are_shown_and_of_many_jobs_the_last(run: Runner) -> None:
     result = run(
         """
@@ -303,3 +327,12 @@ async def test_server(job_runtime):
     result.assert_outcomes(failed=2)
     assert result.stdout.str().count("E       RuntimeError: the test's own error") == 2
     assert len(re.findall(r"^broken \([\w-]{22}\): exited 3\n    cannot bind$", told(result), re.MULTILINE)) == 2
+
+
+@pytest.mark.checkout
+def test_the_page_s_example_of_a_scripted_job_runs_as_it_is(pytester: pytest.Pytester) -> None:
+    page = (Path(lastword.__file__).resolve().parent / "docs" / "testing.md").read_text()
+    (example,) = [code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "import ScriptedJobs" in code]
+    pytester.makepyfile(example)
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-W", "error", "-o", "anyio_mode=auto")
+    result.assert_outcomes(passed=2)

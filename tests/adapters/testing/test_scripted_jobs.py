@@ -20,7 +20,7 @@ import lastword
 from lastword import ErrorCode, ProcessState, SpawnFailedError, SupervisorError
 from lastword.adapters.testing import ManualClock, ScriptedJob, ScriptedJobs, ScriptedSpawnError
 from lastword.adapters.tools import tool_specs
-from lastword.supervisor import Limits, TeardownFailedError
+from lastword.supervisor import Limits, TeardownFailedError, view_directory
 
 
 def end(output: bytes, code: int, job: ScriptedJob) -> None:
@@ -205,6 +205,16 @@ async def test_a_job_that_ended_is_there_at_the_next_opening(tmp_path: Path) -> 
         async with lastword.open_runtime(tmp_path / "jobs", launcher=ScriptedJobs()) as runtime:
             assert (await runtime.loop.receive()).notification.process_handle == handle
             assert (await runtime.supervisor.get(handle, runtime.loop).read_output()).data == b"built"
+
+
+async def test_who_looks_into_its_folder_sees_what_it_has_written(tmp_path: Path) -> None:
+    jobs = ScriptedJobs()
+    with anyio.fail_after(HANG_SECONDS):
+        async with lastword.open_runtime(tmp_path / "jobs", launcher=jobs) as runtime:
+            await runtime.start(["make"])
+            (await jobs.next_job()).write(b"so far")
+            (view,) = view_directory(tmp_path / "jobs").processes
+            assert (view.state, view.read_output().data) == (ProcessState.RUNNING, b"so far")
 
 
 async def test_a_tool_executor_can_be_tested_with_it() -> None:
