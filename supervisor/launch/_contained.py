@@ -126,7 +126,9 @@ class ContainedLauncher:
             stack.callback(os.close, stdin)
             cgroup = None if self._cgroup is None else f"{self._cgroup}/{child.job}"
             values = job_spec(spec, cgroup, durable=not self._site.temporary).values()
-            message = messages.encode_start(child.job, cgroup, values)
+            # This thread's, as a child would inherit it that is spawned here.
+            niceness = os.getpriority(os.PRIO_PROCESS, 0)
+            message = messages.encode_start(child.job, cgroup, niceness, values)
             descriptors = [theirs.fileno(), cwd, stdin]
             if spec.input is not None and (held := spec.input.hold()) is not None:
                 stack.callback(os.close, held)

@@ -1,10 +1,12 @@
 """What host, zygote and shims say to each other: tuples of plain values, one to a message.
 
     host -> zygote   CONFIGURE lock, folder, control group    once, first; see `Zygote`
-                     START job, control group, size           a shim is to have the job; with its socket, its cwd, and
+                     START job, control group, size, niceness
+                                                              a shim is to have the job; with its socket, its cwd, and
                                                               stdin or its terminal's host side; and what is to be
                                                               held open of its input, if anything.  The values of its
-                                                              `Spec` follow, a message of that size, for the shim alone
+                                                              `Spec` follow, a message of that size, for the shim alone;
+                                                              the niceness is the host's at this time
                      KILL job                                 its shim does not answer: SIGKILL
                      LEAVE                                    the host lives on and needs it no more; the last one
     zygote -> host   READY errno                              it was configured, or (not 0) could not be: it leaves
@@ -115,10 +117,10 @@ def receive(channel: socket.socket) -> tuple[tuple[Any, ...] | None, list[int]]:
         os.close(memory)
 
 
-def encode_start(job: int, cgroup: str | None, values: tuple[Any, ...]) -> bytes:
+def encode_start(job: int, cgroup: str | None, niceness: int, values: tuple[Any, ...]) -> bytes:
     """The bytes of a START with those values of `Spec`."""
     body = encode(*values)
-    return encode(START, job, cgroup, len(body)) + body
+    return encode(START, job, cgroup, len(body), niceness) + body
 
 
 def label_of(start: bytes) -> bytes:

@@ -5,8 +5,9 @@ Rules
 - It ends at once when the zygote is dead or needs it no more (its end of the socket) or the host has died (its pidfd):
   who has died could be stopped, too.
 - No job's arguments or environment were ever in its memory but its own job's.
-- A shim has what its zygote has when its job starts: limits, a niceness, processors, control groups.  Where somebody
-  has changed those since it was forked, it is of no use.
+- A shim has what its zygote has when its job starts: limits, a niceness, a scheduling policy, processors, control
+  groups.  Where somebody has changed those since it was forked, it is of no use.  (Not looked at, for nothing but a
+  call that differs from machine to machine tells it: the class of its input and output, `ionice`.)
 """
 
 from __future__ import annotations
@@ -96,7 +97,8 @@ class Spare:
 def _given() -> tuple[object, ...]:
     """What a fork of this process has of it that somebody else may change."""
     limits = tuple(map(resource.getrlimit, _LIMITS))
-    return limits, os.getpriority(os.PRIO_PROCESS, 0), os.sched_getaffinity(0), _proc.placement_of_self()
+    policy = os.sched_getscheduler(0), os.sched_getparam(0).sched_priority
+    return limits, os.getpriority(os.PRIO_PROCESS, 0), policy, os.sched_getaffinity(0), _proc.placement_of_self()
 
 
 def _be(host: int, channel: socket.socket, zygotes: socket.socket, close: Callable[[], None]) -> NoReturn:

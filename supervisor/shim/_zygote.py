@@ -20,8 +20,9 @@ The spare (`_spare`): one child is forked ahead, after a START for the next one,
                                                  our copies are closed; the next one is forked
              START, and that cannot be sent, or  it is ended; as in NONE                           WAITING, or NONE
              a tracer holds it, or our limits,
-             niceness, processors or control
-             groups are not what it has of us
+             niceness, scheduling policy,
+             processors or control groups are
+             not what it has of us
              it has ended                        reaped, and forgotten                             NONE
              it was stopped                      it is continued, as every child is                WAITING
              the host has let go, or has died    it is ended; we leave when it is reaped           NONE
@@ -29,6 +30,9 @@ The spare (`_spare`): one child is forked ahead, after a START for the next one,
                                                  it is continued by that, as every shim is
     (shim)   it has ended, its START read or     as any shim: swept, and told as GONE; what it     -
              unread                              may have begun is never begun again
+
+A job is as nice as its host is at its start: where that has changed since the last START, so do we, before the shim.
+Whatever else a child inherits is what the host had when we were started, or what somebody has given us since.
 
 A spare is no shim: no sweep kills it, and nobody waits for it but for its death.  It has no children.
 """
@@ -117,6 +121,7 @@ class Zygote:
         self._spares: set[int] = set()  # the pids of that and of those that were, until they are reaped
         self._next_spare: Timer | None = None
         self._heard = True  # the host is still there to be told
+        self._niceness = os.getpriority(os.PRIO_PROCESS, 0)  # the host's, as it was told last
         self._asked = True  # and may ask for shims
         self._dismissed = False
         self._untold: list[bytes] = []
@@ -156,7 +161,8 @@ class Zygote:
                     self._dismissed = True
                 case (messages.CONFIGURE, lock, folder, cgroup):
                     self._configure(lock, folder, cgroup)
-                case (messages.START, job, cgroup, _):
+                case (messages.START, job, cgroup, _, niceness):
+                    self._follow(niceness)
                     self._start(job, cgroup, packet, descriptors)
                 case (messages.KILL, job):
                     self._kill(pid for pid, its in self._shims.items() if its == job)
@@ -206,6 +212,13 @@ class Zygote:
         self._tell(messages.READY, 0)
 
     # --- shims --------------------------------------------------------------------------------------------------------
+
+    def _follow(self, niceness: int) -> None:
+        """Only what the host has changed: what somebody else has given us meanwhile stays."""
+        if niceness != self._niceness:
+            self._niceness = niceness
+            with contextlib.suppress(OSError):  # to be less nice takes a right, and the host's may be its own
+                os.setpriority(os.PRIO_PROCESS, 0, niceness)
 
     def _start(self, job: int, cgroup: str | None, packet: memoryview, descriptors: list[int]) -> None:
         try:

@@ -111,6 +111,11 @@ def _renice(zygote: int) -> None:
     os.setpriority(os.PRIO_PROCESS, zygote, os.getpriority(os.PRIO_PROCESS, zygote) + 1)
 
 
+def _batch(zygote: int) -> None:
+    batch = os.sched_getscheduler(zygote) == os.SCHED_BATCH
+    os.sched_setscheduler(zygote, os.SCHED_OTHER if batch else os.SCHED_BATCH, os.sched_param(0))
+
+
 def _bind(zygote: int) -> None:
     os.sched_setaffinity(zygote, {min(os.sched_getaffinity(zygote))})
 
@@ -121,11 +126,13 @@ def _offer(zygote: int) -> None:
 
 
 _SEEN = (
-    "ulimit -c; cut -d' ' -f 19 /proc/$PPID/stat; grep Cpus_allowed: /proc/$PPID/status; cat /proc/$PPID/oom_score_adj"
+    "ulimit -c; cut -d' ' -f 19,40,41 /proc/$PPID/stat; "
+    "grep Cpus_allowed: /proc/$PPID/status; cat /proc/$PPID/oom_score_adj"
 )
+_CHANGES = [_lower, _renice, _batch, _offer, *([_bind] if len(os.sched_getaffinity(0)) > 1 else [])]
 
 
-@pytest.mark.parametrize("change", [_lower, _renice, _offer, *([_bind] if len(os.sched_getaffinity(0)) > 1 else [])])
+@pytest.mark.parametrize("change", _CHANGES)
 async def test_it_is_of_no_use_where_the_zygote_was_given_something_else(change: Callable[[int], None]) -> None:
     """By an administrator: the next job's shim has what its zygote has, and not what that had before."""
     async with supervising() as supervisor:
