@@ -103,7 +103,7 @@ class RingWriter:
     @property
     def best_size(self) -> int:
         """How many bytes are best appended next, at once: `BEST_BYTES`, or what a multiple of it in the file leaves."""
-        if self._header.sealed or self._closed:  # what is dropped has no place; the last one's might be a byte away
+        if self._header.sealed:  # what is dropped has no place; the last one's might be a byte away
             return BEST_BYTES
         return BEST_BYTES - (self._data_at + self._header.total % self._capacity) % BEST_BYTES
 

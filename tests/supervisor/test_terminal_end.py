@@ -8,7 +8,10 @@ import signal
 import sys
 import tty
 from collections.abc import Callable
+from io import FileIO
 from pathlib import Path
+from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import pytest
 import supervising as support
@@ -21,8 +24,12 @@ from lastword.supervisor import (
     Containment,
     StopMode,
 )
-from lastword.supervisor.shim import _terminal
+from lastword.supervisor.output import read_ring
+from lastword.supervisor.shim import _drain, _terminal
 from lastword.supervisor.shim._ring import RingWriter
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 S = ProcessState
 
@@ -137,11 +144,37 @@ def test_what_waits_is_taken_at_once_however_much_it_is(tmp_path: Path) -> None:
         drain = _terminal.TerminalDrain(terminal, ring, descriptors, buffer, lambda: None)
         assert drain.take_waiting()
         assert (ring.total, drain.open) == (10_000, True)
+        assert read_ring(tmp_path / "ring", None, 0, 1, terminal=False).total == 10_000
         os.write(slave, b"y")
         os.close(slave)
         assert drain.take_waiting()
         assert (ring.total, drain.open, terminal.foreground, terminal.interrupt()) == (10_001, False, 0, False)
         assert not selector.get_map()
+    ring.close()
+
+
+def test_whoever_goes_on_writing_does_not_hold_what_waits(tmp_path: Path) -> None:
+    """As much is taken as can have waited, and little more."""
+
+    class Endless(FileIO):
+        """Each read finds as much as there is room for."""
+
+        def readinto(self, buffer: WriteableBuffer, /) -> int | None:
+            assert ring.total < 1 << 20
+            with memoryview(buffer) as room:
+                return len(room)
+
+    master, slave = os.openpty()
+    ring = RingWriter(str(tmp_path / "ring"), 65_536)
+    terminal = _terminal.Terminal(master, os.ttyname(slave))
+    with selectors.DefaultSelector() as selector, patch.object(_drain, "FileIO", Endless):
+        buffer = memoryview(bytearray(65_536))
+        drain = _terminal.TerminalDrain(terminal, ring, _Descriptors(selector), buffer, lambda: None)
+        assert drain.take_waiting()
+        assert 20_000 < ring.total < 300_000
+        assert drain.open
+        drain.close()
+    os.close(slave)
     ring.close()
 
 
