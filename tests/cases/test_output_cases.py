@@ -93,7 +93,7 @@ async def test_c37_a_disk_that_fails_is_told_and_the_child_is_drained(tier: Cont
 @group_tier
 async def test_c37_a_pump_that_fails_by_itself_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the host, where it takes no keeper with it: as a disk that failed, and the child is drained."""
-    kept = 100_000
+    kept = 300_000  # more than is kept at once, or nothing would be
     keep = RingWriter._keep  # pyright: ignore[reportPrivateUsage]
 
     def fails(self: RingWriter, data: memoryview, stream: int) -> None:
