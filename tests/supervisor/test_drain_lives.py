@@ -24,7 +24,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ring_ground import Act, Crash
 from ring_life import Life, acts, tiny
-from ring_sizes import EXAMPLES, FULL_EXAMPLES, FULL_TIMEOUT_SECONDS, report
+from ring_sizes import DRAINS, FULL_DRAINS, FULL_TIMEOUT_SECONDS, report
 
 from lastword.supervisor.shim import _drain, _ring
 from lastword.supervisor.shim._drain import Drain, open_pipes
@@ -222,7 +222,7 @@ lives = given(
 PLAIN = Sizes(limit=60, segment=24, best=40, buffer=50, reads=12, most=100, rotate=True, switches=0)
 
 
-@settings(max_examples=EXAMPLES // 2)
+@settings(max_examples=DRAINS // 2)
 @lives
 @example(sizes=PLAIN, steps=[(False, [3, 3, "end"])], plan={})  # gathered, then the end
 @example(sizes=PLAIN, steps=[(False, [3, 3, "error"])], plan={})
@@ -242,7 +242,7 @@ def test_whatever_comes_is_counted_once_and_in_order_at_length() -> None:
     """The same, at full count."""
     calls = failed = crashed = 0
 
-    @settings(max_examples=FULL_EXAMPLES)
+    @settings(max_examples=FULL_DRAINS)
     @lives
     def check(sizes: Sizes, steps: list[Step], plan: dict[int, Act]) -> None:
         nonlocal calls, failed, crashed
@@ -252,6 +252,6 @@ def test_whatever_comes_is_counted_once_and_in_order_at_length() -> None:
         crashed += life.system.dead
 
     check()
-    report(f"drain: {FULL_EXAMPLES} lives, {calls} calls watched, {failed} failed, {crashed} writers died")
+    report(f"drain: {FULL_DRAINS} lives, {calls} calls watched, {failed} failed, {crashed} writers died")
     assert failed
     assert crashed
