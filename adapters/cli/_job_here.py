@@ -64,9 +64,8 @@ class JobHere:
             chunk = await self._process.read_output(cursor, READ_BYTES, streams=stream)
             if chunk.data or chunk.gap or chunk.ended:
                 return chunk
-            cursor = (
-                chunk.next_cursor
-            )  # of one stream of two: behind the other's bytes, and up to a gap, if there is one
+            # Of one stream of two: behind the other's bytes, and up to a gap, if there is one.
+            cursor = chunk.next_cursor
             await self._process.wait_output(cursor)
 
     async def send(self, data: bytes) -> bool:

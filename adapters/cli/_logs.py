@@ -30,17 +30,35 @@ class Chunk(Protocol):
     """A piece of output: that of the supervisor, or one that came over a socket."""
 
     @property
-    def data(self) -> bytes: ...
+    def data(self) -> bytes:
+        """The bytes, with no gap."""
+        ...
+
     @property
-    def start(self) -> int: ...
+    def start(self) -> int:
+        """The offset of the first of them."""
+        ...
+
     @property
-    def next_cursor(self) -> int: ...
+    def next_cursor(self) -> int:
+        """Where to read on."""
+        ...
+
     @property
-    def omitted(self) -> tuple[int, int] | None: ...
+    def omitted(self) -> tuple[int, int] | None:
+        """[from, to) of what is not there and was asked for."""
+        ...
+
     @property
-    def total(self) -> int: ...
+    def total(self) -> int:
+        """All that was written by then, in bytes."""
+        ...
+
     @property
-    def ended(self) -> bool: ...
+    def ended(self) -> bool:
+        """Whether nothing comes after it."""
+        ...
+
     @property
     def output_error(self) -> object:
         """True in a boolean context where the disk has failed, and what came then is not kept."""

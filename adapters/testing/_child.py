@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from signal import SIGINT, SIGKILL
 from typing import final
 
-from ...supervisor.launch import LaunchSite, LaunchSpec, Listener, Report, StopMode
-from ...supervisor.launch._group_ring import GroupRing
-from ...supervisor.launch._reports import report_of
-from ...supervisor.output import SpoolState
+from ...supervisor.launch import LaunchSite, LaunchSpec, Listener
+from ...supervisor.launch._hosted_child import HostedChild
 from ...supervisor.shim._drain import Drain
-from ...supervisor.shim._facts import Facts
 from ...supervisor.shim._keeper import Keeper
 from ...supervisor.shim._ring import RingWriter
 from ._leader import ScriptedLeader
@@ -84,15 +80,14 @@ class ScriptedDrain(Drain):
 
 
 @final
-class ScriptedChild:
+class ScriptedChild(HostedChild):
     """A `Child`; what a launcher of processes in this host makes of one, with `leader` in the place of the process."""
 
     def __init__(self, leader: ScriptedLeader, spec: LaunchSpec, listener: Listener, site: LaunchSite) -> None:
+        super().__init__(spec, listener)
         self._leader = leader
-        self._listener = listener
         self._timers = site.timers
-        ring = GroupRing(os.fspath(spec.output_path), spec.output_limit, rotate=spec.rotate, split=spec.split_streams)
-        self._ring = ring
+        ring = self._ring
         drains: list[ScriptedDrain] = []
 
         def open_drain(on_output: Callable[[], None]) -> Drain:
@@ -105,59 +100,10 @@ class ScriptedChild:
         leader.on_end = self._on_end
         leader.put = drains[0].put
 
-    # --- what is asked ------------------------------------------------------------------------------------------------
-
-    @property
-    def spool(self) -> SpoolState:
-        """See `Child.spool`."""
-        return SpoolState.of(self._ring.header)
-
-    @property
-    def holds_survivors(self) -> bool:
-        """See `Child.holds_survivors`."""
-        return self._keeper.keeps
-
-    @property
-    def released(self) -> bool:
-        """See `Child.released`."""
-        return self._keeper.closed
-
-    def arm(self, total: int) -> None:
-        """Nothing: `grew` is told whenever it did."""
-
-    def end_input(self) -> None:
-        """Nothing: nobody else holds it."""
-
-    def stop(self, mode: StopMode, grace: float) -> bool:
-        """See `Child.stop`."""
-        return self._keeper.stop(mode.value, grace)
-
-    def give_up(self) -> Report:
-        """See `Child.give_up`."""
-        return report_of(self._keeper.give_up(), self.spool)
-
     def abandon(self) -> None:
         """See `Child.abandon`."""
         self._keeper.close()
         self._leader.let_go()
-
-    # --- told by the keeper -------------------------------------------------------------------------------------------
-
-    def grew(self, total: int) -> None:
-        """See `Listener.grew`."""
-        self._listener.grew(total)
-
-    def ended(self, facts: Facts) -> None:
-        """See `Listener.ended`."""
-        self._listener.ended(report_of(facts, self.spool))
-
-    def stuck(self, errno: int | None) -> None:
-        """See `Listener.stuck`."""
-        self._listener.stuck(errno)
-
-    def emptied(self) -> None:
-        """See `Listener.emptied`."""
-        self._listener.emptied()
 
     def _on_end(self) -> None:
         # Not now: who has it end may be the keeper itself, in the middle of a stop.

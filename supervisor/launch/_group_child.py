@@ -7,21 +7,18 @@ something is being ended or asked for.
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 from typing import Final, final
 
 from .._reactor import Reactor
 from .._timers import Timers
-from ..output import SpoolState
 from ..shim._facts import Facts
 from ..shim._keeper import Keeper
 from ..shim._terminal import Terminal, drain_of
 from ._forks import close_in_forks
-from ._group_ring import GroupRing
-from ._launcher import LaunchSpec, Listener, Report, StopMode
+from ._hosted_child import HostedChild
+from ._launcher import LaunchSpec, Listener
 from ._leader import Leader
-from ._reports import report_of
 
 _SWEEP_SECONDS: Final = 0.01
 
@@ -76,7 +73,7 @@ class GroupTree:
 
 
 @final
-class GroupChild:
+class GroupChild(HostedChild):
     """A `Child` that this process keeps."""
 
     def __init__(
@@ -94,12 +91,9 @@ class GroupChild:
 
         `buffer` may serve every job of one loop.
         """
+        super().__init__(spec, listener)
         self._leader = leader
-        self._listener = listener
         self._reactor = reactor
-        self._ring = GroupRing(
-            os.fspath(spec.output_path), spec.output_limit, rotate=spec.rotate, split=spec.split_streams
-        )
         terminal = None if spec.terminal is None else Terminal(pipes[0], spec.terminal)
         self._tree = GroupTree(leader, terminal)
         self._keeper = Keeper(
@@ -121,37 +115,6 @@ class GroupChild:
                 reactor.remove(pipe)
             raise
 
-    # --- what is asked ------------------------------------------------------------------------------------------------
-
-    @property
-    def spool(self) -> SpoolState:
-        """How much output there is by now."""
-        return SpoolState.of(self._ring.header)
-
-    @property
-    def holds_survivors(self) -> bool:
-        """Whether kept survivors are (or were, when last looked) there."""
-        return self._keeper.keeps
-
-    @property
-    def released(self) -> bool:
-        """Whether it holds nothing any more; kept survivors are looked for, since nobody tells of their end."""
-        return self._keeper.closed
-
-    def arm(self, total: int) -> None:
-        """Nothing: `grew` is told whenever it did."""
-
-    def end_input(self) -> None:
-        """Nothing: nobody else holds it."""
-
-    def stop(self, mode: StopMode, grace: float) -> bool:
-        """Carry out a stop order; see `Child.stop`."""
-        return self._keeper.stop(mode.value, grace)
-
-    def give_up(self) -> Report:
-        """Seal and report although the leader lives; see `Child.give_up`."""
-        return report_of(self._keeper.give_up(), self.spool)
-
     def abandon(self) -> None:
         """Let go of everything, whatever still lives; see `Child.abandon`."""
         if not self._keeper.closed:
@@ -166,26 +129,18 @@ class GroupChild:
 
     # --- told by the keeper -------------------------------------------------------------------------------------------
 
-    def grew(self, total: int) -> None:
-        """See `Listener.grew`."""
-        self._listener.grew(total)
-
     def ended(self, facts: Facts) -> None:
         """See `Listener.ended`."""
         if not facts.keeps:
             self._release()
         elif self._leader.exact:
             self._leader.reap()  # else its zombie is what keeps the group's number ours
-        self._listener.ended(report_of(facts, self.spool))
-
-    def stuck(self, errno: int | None) -> None:
-        """See `Listener.stuck`."""
-        self._listener.stuck(errno)
+        super().ended(facts)
 
     def emptied(self) -> None:
         """See `Listener.emptied`."""
         self._release()
-        self._listener.emptied()
+        super().emptied()
 
     # --- small acts ---------------------------------------------------------------------------------------------------
 
